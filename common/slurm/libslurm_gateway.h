@@ -1,0 +1,21 @@
+// The real Slurm, through libslurm for reading and changing jobs and through sbatch for submitting.
+//
+// sbatch and not slurm_submit_batch_job(): a submission then passes the site's cli_filter and SPANK
+// plugins (pyxis, ours) exactly as a user's does, and the site's own arguments are sbatch's words.
+#pragma once
+
+#include <memory>
+
+#include "common/slurm/gateway.h"
+
+namespace coeval::slurm {
+
+/// SLURM_CONF names the cluster, as for every Slurm command. At most one object per process:
+/// libslurm's state is global. kUnavailable when the configuration cannot be read.
+Result<std::unique_ptr<Gateway>> OpenLibslurmGateway();
+
+/// The sbatch command line for a job, without the script (which goes to standard input).
+/// Pure; exposed for tests.
+std::vector<std::string> SbatchArguments(const BatchJob& job);
+
+}  // namespace coeval::slurm
