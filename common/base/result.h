@@ -37,8 +37,15 @@ struct Error {
   Error Under(std::string_view context) &&;
 };
 
+/// A class of its own, not an alias, so that the compiler warns where one is dropped.
 template <class T = void>
-using Result [[nodiscard]] = tl::expected<T, Error>;
+class [[nodiscard]] Result : public tl::expected<T, Error> {
+ public:
+  using Base = tl::expected<T, Error>;
+  using Base::Base;
+  Result() = default;
+  Result(Base base) : Base(std::move(base)) {}  // NOLINT: what map() and and_then() give converts.
+};
 
 /// `return Fail(ErrorCode::kNotFound, "…");` converts to any Result<T>.
 inline tl::unexpected<Error> Fail(ErrorCode code, std::string message) {
