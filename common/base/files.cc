@@ -17,10 +17,10 @@ namespace fs = std::filesystem;
 
 Error OsError(const std::string& what, const fs::path& path) {
   const int number = errno;
-  const ErrorCode code = number == ENOENT                      ? ErrorCode::kNotFound
-                         : number == EACCES || number == EPERM ? ErrorCode::kPermissionDenied
+  const ErrorCode code = number == ENOENT                       ? ErrorCode::kNotFound
+                         : number == EACCES || number == EPERM  ? ErrorCode::kPermissionDenied
                          : number == ENOSPC || number == EDQUOT ? ErrorCode::kResourceExhausted
-                                                               : ErrorCode::kUnavailable;
+                                                                : ErrorCode::kUnavailable;
   return Error{code, what + " " + path.string() + ": " + std::strerror(number)};
 }
 

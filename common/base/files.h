@@ -12,7 +12,8 @@ namespace coeval {
 
 /// The file's contents. A larger file than `limit` is kResourceExhausted.
 Result<std::string> ReadFile(const std::filesystem::path& path, Bytes limit = Mebibytes(64));
-/// The last `most` bytes of a file, from the start of a line, for error reports; empty if unreadable.
+/// The last `most` bytes of a file, from the start of a line, for error reports; empty if
+/// unreadable.
 std::string TailOfFile(const std::filesystem::path& path, std::size_t most = 2048);
 /// Writes `path` so that a reader sees the old contents or the new and a power cut loses neither:
 /// temporary file beside it, fsync, rename, fsync of the folder.

@@ -31,10 +31,14 @@ void AppendValue(std::string* line, const std::string& value) {
 
 spdlog::level::level_enum ToSpdlog(Level level) {
   switch (level) {
-    case Level::kDebug: return spdlog::level::debug;
-    case Level::kInfo: return spdlog::level::info;
-    case Level::kWarn: return spdlog::level::warn;
-    case Level::kError: return spdlog::level::err;
+    case Level::kDebug:
+      return spdlog::level::debug;
+    case Level::kInfo:
+      return spdlog::level::info;
+    case Level::kWarn:
+      return spdlog::level::warn;
+    case Level::kError:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -42,10 +46,14 @@ spdlog::level::level_enum ToSpdlog(Level level) {
 // sd-daemon(3) priorities.
 int JournalPriority(Level level) {
   switch (level) {
-    case Level::kDebug: return 7;
-    case Level::kInfo: return 6;
-    case Level::kWarn: return 4;
-    case Level::kError: return 3;
+    case Level::kDebug:
+      return 7;
+    case Level::kInfo:
+      return 6;
+    case Level::kWarn:
+      return 4;
+    case Level::kError:
+      return 3;
   }
   return 6;
 }
@@ -65,8 +73,10 @@ void Start(std::string_view program, Level least) {
 }
 
 bool ParseLevel(std::string_view text, Level* level) {
-  constexpr std::pair<std::string_view, Level> kLevels[] = {
-      {"debug", Level::kDebug}, {"info", Level::kInfo}, {"warn", Level::kWarn}, {"error", Level::kError}};
+  constexpr std::pair<std::string_view, Level> kLevels[] = {{"debug", Level::kDebug},
+                                                            {"info", Level::kInfo},
+                                                            {"warn", Level::kWarn},
+                                                            {"error", Level::kError}};
   for (const auto& [name, value] : kLevels) {
     if (name == text) {
       *level = value;

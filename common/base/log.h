@@ -25,9 +25,17 @@ void Start(std::string_view program, Level least);
 bool ParseLevel(std::string_view text, Level* level);
 
 void Write(Level level, std::string_view message, Fields fields);
-inline void Debug(std::string_view message, Fields fields = {}) { Write(Level::kDebug, message, fields); }
-inline void Info(std::string_view message, Fields fields = {}) { Write(Level::kInfo, message, fields); }
-inline void Warn(std::string_view message, Fields fields = {}) { Write(Level::kWarn, message, fields); }
-inline void Error(std::string_view message, Fields fields = {}) { Write(Level::kError, message, fields); }
+inline void Debug(std::string_view message, Fields fields = {}) {
+  Write(Level::kDebug, message, fields);
+}
+inline void Info(std::string_view message, Fields fields = {}) {
+  Write(Level::kInfo, message, fields);
+}
+inline void Warn(std::string_view message, Fields fields = {}) {
+  Write(Level::kWarn, message, fields);
+}
+inline void Error(std::string_view message, Fields fields = {}) {
+  Write(Level::kError, message, fields);
+}
 
 }  // namespace coeval::log

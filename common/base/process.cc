@@ -79,7 +79,8 @@ struct ChildPlan {
 std::string FindProgram(const std::string& name, const Environment& environment) {
   if (name.find('/') != std::string::npos) return name;
   const auto path = environment.find("PATH");
-  std::string_view folders = path == environment.end() ? "/usr/local/bin:/usr/bin:/bin" : std::string_view(path->second);
+  std::string_view folders =
+      path == environment.end() ? "/usr/local/bin:/usr/bin:/bin" : std::string_view(path->second);
   while (!folders.empty()) {
     const auto colon = folders.find(':');
     const std::string candidate = std::string(folders.substr(0, colon)) + "/" + name;
@@ -113,7 +114,8 @@ struct Wiring {
 };
 
 // Runs in the child. Reports errno through `report` when it cannot become the program.
-[[noreturn]] void BecomeProgram(const ProcessSpec& spec, const ChildPlan& plan, const Wiring& wiring, int report) {
+[[noreturn]] void BecomeProgram(const ProcessSpec& spec, const ChildPlan& plan,
+                                const Wiring& wiring, int report) {
   ::setpgid(0, 0);
   sigset_t none;
   sigemptyset(&none);
@@ -126,8 +128,10 @@ struct Wiring {
   if (!spec.stdout_path.empty()) ready = ready && Redirect(spec.stdout_path, STDOUT_FILENO);
   if (!spec.stderr_path.empty()) ready = ready && Redirect(spec.stderr_path, STDERR_FILENO);
   if (spec.passed_fd >= 0) ready = ready && ::fcntl(spec.passed_fd, F_SETFD, 0) == 0;
-  if (!spec.working_directory.empty()) ready = ready && ::chdir(spec.working_directory.c_str()) == 0;
-  if (ready) ::execve(plan.program.c_str(), plan.argv_pointers.data(), plan.environment_pointers.data());
+  if (!spec.working_directory.empty())
+    ready = ready && ::chdir(spec.working_directory.c_str()) == 0;
+  if (ready)
+    ::execve(plan.program.c_str(), plan.argv_pointers.data(), plan.environment_pointers.data());
   const int number = errno;
   [[maybe_unused]] const ssize_t ignored = ::write(report, &number, sizeof number);
   ::_exit(127);
@@ -158,7 +162,8 @@ Result<pid_t> Start(const ProcessSpec& spec, const Wiring& wiring) {
 using Instant = std::chrono::steady_clock::time_point;
 
 int MillisecondsUntil(Instant deadline) {
-  const auto left = std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
+  const auto left =
+      std::chrono::duration_cast<Milliseconds>(deadline - std::chrono::steady_clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3600 * 1000));
 }
 
@@ -174,7 +179,8 @@ bool Drain(int fd, std::string* into) {
 }
 
 // Feeds and reads the child until it closed both streams or the deadline passed; true if it closed.
-bool Converse(std::string_view input, Fd* in, Fd* out, Fd* err, ProcessExit* exit, Instant deadline) {
+bool Converse(std::string_view input, Fd* in, Fd* out, Fd* err, ProcessExit* exit,
+              Instant deadline) {
   while (out->get() >= 0 || err->get() >= 0) {
     std::array<pollfd, 3> polled = {pollfd{out->get(), POLLIN, 0}, pollfd{err->get(), POLLIN, 0},
                                     pollfd{in->get(), POLLOUT, 0}};
@@ -218,18 +224,29 @@ void SetExit(int status, ProcessExit* exit) {
 }
 
 bool StartsWithAny(std::string_view name, std::initializer_list<std::string_view> prefixes) {
-  return std::any_of(prefixes.begin(), prefixes.end(), [&](auto prefix) { return name.starts_with(prefix); });
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](auto prefix) { return name.starts_with(prefix); });
 }
 
 bool IsLeftBehind(std::string_view name) {
   if (name == "SLURM_CONF") return false;
-  if (StartsWithAny(name, {"SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "PMI", "PMIX_", "OMPI_",
-                           "MPI_", "MV2_", "WANDB_", "MLFLOW_", "COMET_", "COEVAL_", "TORCHELASTIC_", "_SLURM_"})) {
+  if (StartsWithAny(name, {"SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "PMI",
+                           "PMIX_", "OMPI_", "MPI_", "MV2_", "WANDB_", "MLFLOW_", "COMET_",
+                           "COEVAL_", "TORCHELASTIC_", "_SLURM_"})) {
     return true;
   }
-  constexpr std::string_view kExact[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
-                                         "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES",
-                                         "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "TMPDIR"};
+  constexpr std::string_view kExact[] = {"RANK",
+                                         "WORLD_SIZE",
+                                         "LOCAL_RANK",
+                                         "LOCAL_WORLD_SIZE",
+                                         "GROUP_RANK",
+                                         "NODE_RANK",
+                                         "MASTER_ADDR",
+                                         "MASTER_PORT",
+                                         "CUDA_VISIBLE_DEVICES",
+                                         "GPU_DEVICE_ORDINAL",
+                                         "ROCR_VISIBLE_DEVICES",
+                                         "TMPDIR"};
   return std::find(std::begin(kExact), std::end(kExact), name) != std::end(kExact);
 }
 
@@ -257,10 +274,12 @@ Environment ScrubbedEnvironment(const Environment& from) {
 Result<ProcessExit> RunProcess(const ProcessSpec& spec, Milliseconds timeout) {
   const Instant deadline = std::chrono::steady_clock::now() + timeout;
   Pipe in, out, err;
-  if (!in.Open() || !out.Open() || !err.Open()) return Fail(StartError(spec.argv.empty() ? "" : spec.argv[0], errno));
+  if (!in.Open() || !out.Open() || !err.Open())
+    return Fail(StartError(spec.argv.empty() ? "" : spec.argv[0], errno));
   // A child that does not read its input must not end us: writes are non-blocking, SIGPIPE is off.
   ::fcntl(in.write.get(), F_SETFL, O_NONBLOCK);
-  struct sigaction ignore {}, before {};
+  struct sigaction ignore {
+  }, before{};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, nullptr, &before);
   if (before.sa_handler == SIG_DFL) ::sigaction(SIGPIPE, &ignore, nullptr);
@@ -274,7 +293,8 @@ Result<ProcessExit> RunProcess(const ProcessSpec& spec, Milliseconds timeout) {
 
   ProcessExit exit;
   std::optional<int> status;
-  if (Converse(spec.stdin_text, &in.write, &out.read, &err.read, &exit, deadline)) status = WaitUntil(*pid, deadline);
+  if (Converse(spec.stdin_text, &in.write, &out.read, &err.read, &exit, deadline))
+    status = WaitUntil(*pid, deadline);
   if (!status) {
     exit.timed_out = true;
     status = EndGroup(*pid);

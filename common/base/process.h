@@ -24,20 +24,20 @@ Environment CurrentEnvironment();
 Environment ScrubbedEnvironment(const Environment& from);
 
 struct ProcessSpec {
-  std::vector<std::string> argv;   // argv[0] is looked up in PATH when it has no slash.
-  Environment environment;         // The whole environment, nothing is inherited.
-  std::string working_directory;   // Empty: the caller's.
-  std::string stdout_path;         // Empty: captured by RunProcess, inherited by StartProcess.
-  std::string stderr_path;         // As stdout_path; may name the same file.
-  std::string stdin_text;          // Fed to RunProcess's child.
-  int passed_fd = -1;              // A descriptor that the child keeps under the same number.
+  std::vector<std::string> argv;  // argv[0] is looked up in PATH when it has no slash.
+  Environment environment;        // The whole environment, nothing is inherited.
+  std::string working_directory;  // Empty: the caller's.
+  std::string stdout_path;        // Empty: captured by RunProcess, inherited by StartProcess.
+  std::string stderr_path;        // As stdout_path; may name the same file.
+  std::string stdin_text;         // Fed to RunProcess's child.
+  int passed_fd = -1;             // A descriptor that the child keeps under the same number.
 };
 
 struct ProcessExit {
-  int code = 0;      // Exit status, or 128 + signal as a shell counts.
-  int signal = 0;    // The signal that ended it, or 0.
+  int code = 0;            // Exit status, or 128 + signal as a shell counts.
+  int signal = 0;          // The signal that ended it, or 0.
   bool timed_out = false;  // We ended it (SIGTERM, then SIGKILL to its process group).
-  std::string out;   // Captured, at most 1 MiB each; the rest is read and dropped.
+  std::string out;         // Captured, at most 1 MiB each; the rest is read and dropped.
   std::string err;
 };
 

@@ -44,10 +44,14 @@ std::optional<std::vector<std::int64_t>> ParseColonNumbers(std::string_view text
 // Seconds of the forms without days: minutes, minutes:seconds, hours:minutes:seconds.
 std::optional<std::int64_t> SecondsWithoutDays(const std::vector<std::int64_t>& parts) {
   switch (parts.size()) {
-    case 1: return parts[0] * 60;
-    case 2: return parts[0] * 60 + parts[1];
-    case 3: return parts[0] * 3600 + parts[1] * 60 + parts[2];
-    default: return std::nullopt;
+    case 1:
+      return parts[0] * 60;
+    case 2:
+      return parts[0] * 60 + parts[1];
+    case 3:
+      return parts[0] * 3600 + parts[1] * 60 + parts[2];
+    default:
+      return std::nullopt;
   }
 }
 
@@ -106,9 +110,9 @@ std::string FormatBytes(Bytes bytes) {
 
 Result<std::optional<Seconds>> ParseSlurmTime(std::string_view text) {
   const auto wrong = [&] {
-    return Fail(ErrorCode::kInvalidArgument,
-                "'" + std::string(text) +
-                    "' is no Slurm time; write MM, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS or UNLIMITED");
+    return Fail(ErrorCode::kInvalidArgument, "'" + std::string(text) +
+                                                 "' is no Slurm time; write MM, MM:SS, HH:MM:SS, "
+                                                 "D-HH, D-HH:MM, D-HH:MM:SS or UNLIMITED");
   };
   const std::string lower = Lower(text);
   if (lower == "unlimited" || lower == "infinite" || lower == "0") return std::optional<Seconds>{};
@@ -128,12 +132,13 @@ Result<std::optional<Seconds>> ParseSlurmTime(std::string_view text) {
 
 Result<Bytes> ParseSlurmSize(std::string_view text) {
   const auto wrong = [&] {
-    return Fail(ErrorCode::kInvalidArgument,
-                "'" + std::string(text) + "' is no size; write a number and K, M, G or T, such as 200G");
+    return Fail(
+        ErrorCode::kInvalidArgument,
+        "'" + std::string(text) + "' is no size; write a number and K, M, G or T, such as 200G");
   };
   double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number,
-                                            std::chars_format::fixed);
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   if (error != std::errc{} || !std::isfinite(number) || number < 0) return wrong();
   std::string suffix = Lower(text.substr(static_cast<std::size_t>(end - text.data())));
   if (suffix.size() == 2 && suffix[1] == 'b') suffix.pop_back();

@@ -43,8 +43,8 @@ std::string FormatBytes(Bytes bytes);
 /// Anything else is kInvalidArgument with the text echoed.
 Result<std::optional<Seconds>> ParseSlurmTime(std::string_view text);
 
-/// Slurm's size forms (sbatch(1), --mem): a number and an optional K, M, G or T (also KB, MB, GiB…);
-/// without a suffix the number is in mebibytes.
+/// Slurm's size forms (sbatch(1), --mem): a number and an optional K, M, G or T (also KB, MB,
+/// GiB…); without a suffix the number is in mebibytes.
 Result<Bytes> ParseSlurmSize(std::string_view text);
 
 /// Where wall-clock time comes from, so that nothing but a main program reads the real clock.

@@ -33,10 +33,12 @@ std::size_t Append(char* data, std::size_t size, std::size_t count, void* into) 
   return size * count;
 }
 
-// A request that never reached the peer was certainly not carried out; any other broken one may have been.
+// A request that never reached the peer was certainly not carried out; any other broken one may
+// have been.
 bool NeverSent(CURLcode code) {
-  return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_URL_MALFORMAT ||
-         code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_COULDNT_RESOLVE_PROXY;
+  return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
+         code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
+         code == CURLE_COULDNT_RESOLVE_PROXY;
 }
 
 }  // namespace
@@ -48,7 +50,8 @@ class Client::Impl {
     curl_.reset(curl_easy_init());
   }
 
-  Result<Response> Call(const std::string& method, const std::string& target, const std::string& body) {
+  Result<Response> Call(const std::string& method, const std::string& target,
+                        const std::string& body) {
     if (OnUnixSocket()) return Send(method, target, body, "");
     for (int attempt = 0;; ++attempt) {
       if (key_.empty()) {
@@ -63,7 +66,8 @@ class Client::Impl {
  private:
   bool OnUnixSocket() const { return options_.target.starts_with(kUnixPrefix); }
 
-  std::string Authorization(const std::string& method, const std::string& target, const std::string& body) {
+  std::string Authorization(const std::string& method, const std::string& target,
+                            const std::string& body) {
     ++counter_;
     return "Coeval session=" + session_ + ",counter=" + std::to_string(counter_) +
            ",signature=" + Signature(key_, method, target, counter_, body);
@@ -78,30 +82,35 @@ class Client::Impl {
     auto reply = MungeDecode(response->body, options_.munge_socket);
     if (!reply) return Fail(std::move(reply.error()).Under(options_.target + "'s answer"));
     const auto opened = nlohmann::json::parse(reply->payload, nullptr, false);
-    if (!opened.is_object()) return Fail(ErrorCode::kCorrupt, options_.target + " opened no session");
+    if (!opened.is_object())
+      return Fail(ErrorCode::kCorrupt, options_.target + " opened no session");
     session_ = opened.value("session", "");
     key_ = opened.value("key", "");
     counter_ = 0;
     return {};
   }
 
-  Result<Response> Send(const std::string& method, const std::string& target, const std::string& body,
-                        const std::string& authorization) {
+  Result<Response> Send(const std::string& method, const std::string& target,
+                        const std::string& body, const std::string& authorization) {
     CURL* curl = curl_.get();
     curl_easy_reset(curl);
     Response response;
     const std::string url = (OnUnixSocket() ? "http://localhost" : options_.target) + target;
     std::unique_ptr<curl_slist, HeadersDeleter> headers;
-    const auto add_header = [&](const std::string& line) { headers.reset(curl_slist_append(headers.release(), line.c_str())); };
+    const auto add_header = [&](const std::string& line) {
+      headers.reset(curl_slist_append(headers.release(), line.c_str()));
+    };
     add_header("Content-Type: application/json");
     add_header("Expect:");
     if (!authorization.empty()) add_header("Authorization: " + authorization);
 
     if (OnUnixSocket()) {
-      curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, options_.target.c_str() + kUnixPrefix.size());
+      curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH,
+                       options_.target.c_str() + kUnixPrefix.size());
     }
     curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-    curl_easy_setopt(curl, CURLOPT_PROXY, "");  // A site's proxy is for the world outside, not for us.
+    curl_easy_setopt(curl, CURLOPT_PROXY,
+                     "");  // A site's proxy is for the world outside, not for us.
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(options_.timeout.count()));
@@ -137,11 +146,13 @@ Client::Client(ClientOptions options) : impl_(std::make_unique<Impl>(std::move(o
 Client::~Client() = default;
 Client::Client(Client&&) noexcept = default;
 
-Result<Response> Client::Call(const std::string& method, const std::string& path_and_query, const std::string& body) {
+Result<Response> Client::Call(const std::string& method, const std::string& path_and_query,
+                              const std::string& body) {
   return impl_->Call(method, path_and_query, body);
 }
 
-Result<std::string> Client::CallForBody(const std::string& method, const std::string& path_and_query,
+Result<std::string> Client::CallForBody(const std::string& method,
+                                        const std::string& path_and_query,
                                         const std::string& body) {
   auto response = Call(method, path_and_query, body);
   if (!response) return Fail(response.error());

@@ -43,7 +43,8 @@ Response ErrorResponse(const Error& error) {
   for (const auto& row : kStatuses) {
     if (row.code == error.code) response.status = row.status;
   }
-  const nlohmann::json body = {{"error", {{"code", ErrorCodeName(error.code)}, {"message", error.message}}}};
+  const nlohmann::json body = {
+      {"error", {{"code", ErrorCodeName(error.code)}, {"message", error.message}}}};
   // Messages may echo bytes that are no UTF-8; those are replaced, not thrown at.
   response.body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   return response;

@@ -18,12 +18,12 @@ struct Peer {
 };
 
 struct Request {
-  std::string method;                           // `GET`, `POST`, `DELETE`
-  std::string path;                             // Decoded, without the query.
+  std::string method;  // `GET`, `POST`, `DELETE`
+  std::string path;    // Decoded, without the query.
   std::map<std::string, std::string> query;
-  std::map<std::string, std::string> params;    // What `{id}` in the route matched.
+  std::map<std::string, std::string> params;  // What `{id}` in the route matched.
   std::string body;
-  std::optional<Peer> peer;                     // Always set on routes for known peers.
+  std::optional<Peer> peer;  // Always set on routes for known peers.
 };
 
 struct Response {

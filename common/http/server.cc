@@ -45,7 +45,8 @@ std::string UserName(uid_t uid) {
   char buffer[4096];
   passwd entry{};
   passwd* found = nullptr;
-  if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found != nullptr) return found->pw_name;
+  if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found != nullptr)
+    return found->pw_name;
   return std::to_string(uid);
 }
 
@@ -59,7 +60,8 @@ int HexDigit(char c) {
 std::string UrlDecode(std::string_view text, bool plus_is_space) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool escaped = text[i] == '%' && i + 2 < text.size() && HexDigit(text[i + 1]) >= 0 && HexDigit(text[i + 2]) >= 0;
+    const bool escaped = text[i] == '%' && i + 2 < text.size() && HexDigit(text[i + 1]) >= 0 &&
+                         HexDigit(text[i + 2]) >= 0;
     if (escaped) {
       out += static_cast<char>(HexDigit(text[i + 1]) * 16 + HexDigit(text[i + 2]));
       i += 2;
@@ -100,7 +102,8 @@ struct RouteEntry {
 };
 
 // Does the undecoded path fit the pattern? Fills what its `{name}` segments matched.
-bool Matches(const RouteEntry& route, const std::vector<std::string>& path, std::map<std::string, std::string>* params) {
+bool Matches(const RouteEntry& route, const std::vector<std::string>& path,
+             std::map<std::string, std::string>* params) {
   if (route.segments.size() != path.size()) return false;
   params->clear();
   for (std::size_t i = 0; i < path.size(); ++i) {
@@ -128,7 +131,8 @@ bool IsAlive(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof address.sun_path - 1);
-  const bool alive = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const bool alive =
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   ::close(fd);
   return alive;
 }
@@ -177,20 +181,24 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
   Result<> BindUnix() {
     const std::string& path = options_.unix_socket;
     if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-      return Fail(ErrorCode::kInvalidArgument, "socket path " + path + " is longer than 107 characters; choose a shorter one");
+      return Fail(ErrorCode::kInvalidArgument,
+                  "socket path " + path + " is longer than 107 characters; choose a shorter one");
     }
     if (IsAlive(path)) {
-      return Fail(ErrorCode::kFailedPrecondition, "another daemon is listening on " + path + "; stop it or choose another socket");
+      return Fail(ErrorCode::kFailedPrecondition,
+                  "another daemon is listening on " + path + "; stop it or choose another socket");
     }
     struct stat status {};
     if (::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
-      return Fail(ErrorCode::kAlreadyExists, path + " is a file and no socket; choose another socket");
+      return Fail(ErrorCode::kAlreadyExists,
+                  path + " is a file and no socket; choose another socket");
     }
     ::unlink(path.c_str());
     error_code code;
     unix_acceptor_.open(asio::local::stream_protocol(), code);
     if (!code) unix_acceptor_.bind(asio::local::stream_protocol::endpoint(path), code);
-    if (!code && ::chmod(path.c_str(), 0666) != 0) code.assign(errno, boost::system::system_category());
+    if (!code && ::chmod(path.c_str(), 0666) != 0)
+      code.assign(errno, boost::system::system_category());
     if (!code) unix_acceptor_.listen(asio::socket_base::max_listen_connections, code);
     if (code) return Fail(BindError(path, code));
     return {};
@@ -206,8 +214,11 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
     std::uint16_t port = 0;
     const char* first = address.data() + (colon == std::string::npos ? address.size() : colon + 1);
     const auto [end, error] = std::from_chars(first, address.data() + address.size(), port);
-    if (code || colon == std::string::npos || error != std::errc{} || end != address.data() + address.size()) {
-      return Fail(ErrorCode::kInvalidArgument, "'" + address + "' is no listen address; write ADDRESS:PORT such as 127.0.0.1:6824");
+    if (code || colon == std::string::npos || error != std::errc{} ||
+        end != address.data() + address.size()) {
+      return Fail(
+          ErrorCode::kInvalidArgument,
+          "'" + address + "' is no listen address; write ADDRESS:PORT such as 127.0.0.1:6824");
     }
     const asio::ip::tcp::endpoint endpoint(ip, port);
     tcp_acceptor_.open(endpoint.protocol(), code);
@@ -219,26 +230,28 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
   }
 
   void AcceptUnix() {
-    unix_acceptor_.async_accept([self = shared_from_this()](error_code code, asio::local::stream_protocol::socket socket) {
-      if (code == asio::error::operation_aborted) return;
-      if (!code) {
-        auto peer = PeerOfUnixSocket(socket.native_handle());
-        self->Serve(Socket(std::move(socket)), std::move(peer));
-      }
-      self->AcceptUnix();
-    });
+    unix_acceptor_.async_accept(
+        [self = shared_from_this()](error_code code, asio::local::stream_protocol::socket socket) {
+          if (code == asio::error::operation_aborted) return;
+          if (!code) {
+            auto peer = PeerOfUnixSocket(socket.native_handle());
+            self->Serve(Socket(std::move(socket)), std::move(peer));
+          }
+          self->AcceptUnix();
+        });
   }
 
   void AcceptTcp() {
-    tcp_acceptor_.async_accept([self = shared_from_this()](error_code code, asio::ip::tcp::socket socket) {
-      if (code == asio::error::operation_aborted) return;
-      if (!code) {
-        error_code ignored;
-        socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-        self->Serve(Socket(std::move(socket)), std::nullopt);
-      }
-      self->AcceptTcp();
-    });
+    tcp_acceptor_.async_accept(
+        [self = shared_from_this()](error_code code, asio::ip::tcp::socket socket) {
+          if (code == asio::error::operation_aborted) return;
+          if (!code) {
+            error_code ignored;
+            socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+            self->Serve(Socket(std::move(socket)), std::nullopt);
+          }
+          self->AcceptTcp();
+        });
   }
 
   void Serve(Socket socket, std::optional<Peer> peer);
@@ -248,7 +261,8 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
     const std::string_view target(request.target().data(), request.target().size());
     const auto header = request[beast::http::field::authorization];
     const std::string method(request.method_string());
-    return sessions_.Verify({header.data(), header.size()}, method, target, request.body(), options_.clock->Now());
+    return sessions_.Verify({header.data(), header.size()}, method, target, request.body(),
+                            options_.clock->Now());
   }
 
   Response OpenSession(const BeastRequest& request) {
@@ -256,19 +270,23 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
     const std::string_view text(header.data(), header.size());
     constexpr std::string_view kMunge = "Munge ";
     if (!text.starts_with(kMunge)) {
-      return ErrorResponse({ErrorCode::kUnauthenticated, "a session needs 'Authorization: Munge <credential>'"});
+      return ErrorResponse(
+          {ErrorCode::kUnauthenticated, "a session needs 'Authorization: Munge <credential>'"});
     }
     const auto caller = MungeDecode(std::string(text.substr(kMunge.size())), options_.munge_socket);
     if (!caller) return ErrorResponse(caller.error());
-    const auto opened = sessions_.Open(Peer{caller->uid, caller->gid, UserName(caller->uid)}, options_.clock->Now());
-    const nlohmann::json payload = {
-        {"session", opened.session}, {"key", opened.key}, {"expires_at", ToEpochSeconds(opened.expires_at)}};
+    const auto opened = sessions_.Open(Peer{caller->uid, caller->gid, UserName(caller->uid)},
+                                       options_.clock->Now());
+    const nlohmann::json payload = {{"session", opened.session},
+                                    {"key", opened.key},
+                                    {"expires_at", ToEpochSeconds(opened.expires_at)}};
     const auto sealed = MungeEncode(payload.dump(), options_.munge_socket, caller->uid);
     if (!sealed) return ErrorResponse(sealed.error());
     return Response{200, *sealed, "text/plain"};
   }
 
-  void Dispatch(const BeastRequest& in, const std::optional<Peer>& kernel_peer, const Respond& respond) {
+  void Dispatch(const BeastRequest& in, const std::optional<Peer>& kernel_peer,
+                const Respond& respond) {
     const std::string_view target(in.target().data(), in.target().size());
     const auto question = target.find('?');
     const std::string_view path = target.substr(0, question);
@@ -293,7 +311,8 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
       return route.handler(request, respond);
     }
     if (path_known) {
-      Response response = ErrorResponse({ErrorCode::kInvalidArgument, request.method + " is not for " + request.path});
+      Response response = ErrorResponse(
+          {ErrorCode::kInvalidArgument, request.method + " is not for " + request.path});
       response.status = 405;
       return respond(std::move(response));
     }
@@ -325,8 +344,9 @@ class Server::Impl::Connection : public std::enable_shared_from_this<Connection>
     parser_.emplace();
     parser_->body_limit(kMaxBody);
     parser_->header_limit(kMaxHeader);
-    beast::http::async_read(stream_, buffer_, *parser_,
-                            [self = shared_from_this()](error_code code, std::size_t) { self->OnRead(code); });
+    beast::http::async_read(
+        stream_, buffer_, *parser_,
+        [self = shared_from_this()](error_code code, std::size_t) { self->OnRead(code); });
   }
 
  private:
@@ -334,7 +354,8 @@ class Server::Impl::Connection : public std::enable_shared_from_this<Connection>
     if (code == beast::http::error::body_limit) {
       request_ = {};
       keep_alive_ = false;
-      Response response = ErrorResponse({ErrorCode::kInvalidArgument, "the body is larger than 8 MiB; send less"});
+      Response response =
+          ErrorResponse({ErrorCode::kInvalidArgument, "the body is larger than 8 MiB; send less"});
       response.status = 413;
       return Write(std::move(response));
     }
@@ -357,11 +378,12 @@ class Server::Impl::Connection : public std::enable_shared_from_this<Connection>
     response_.body() = std::move(response.body);
     response_.prepare_payload();
     stream_.expires_after(kRequestTime);
-    beast::http::async_write(stream_, response_, [self = shared_from_this()](error_code code, std::size_t) {
-      if (!code && self->keep_alive_) return self->Read();
-      error_code ignored;
-      self->stream_.socket().shutdown(Socket::shutdown_send, ignored);
-    });
+    beast::http::async_write(stream_, response_,
+                             [self = shared_from_this()](error_code code, std::size_t) {
+                               if (!code && self->keep_alive_) return self->Read();
+                               error_code ignored;
+                               self->stream_.socket().shutdown(Socket::shutdown_send, ignored);
+                             });
   }
 
   std::shared_ptr<Impl> server_;

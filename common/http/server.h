@@ -25,15 +25,15 @@ using Respond = std::function<void(Response)>;
 using Handler = std::function<void(const Request&, Respond)>;
 
 enum class Access {
-  kAnyone,   // Health and metrics.
-  kKnown,    // A peer that we have identified; 401 otherwise.
+  kAnyone,  // Health and metrics.
+  kKnown,   // A peer that we have identified; 401 otherwise.
 };
 
 struct ServerOptions {
-  std::string unix_socket;      // Empty: none. Made with mode 0666: identity comes from the kernel.
-  std::string tcp_address;      // `127.0.0.1:0`; empty: none.
-  std::string munge_socket;     // Empty: munge's default.
-  const Clock* clock = nullptr; // Required; outlives the server.
+  std::string unix_socket;   // Empty: none. Made with mode 0666: identity comes from the kernel.
+  std::string tcp_address;   // `127.0.0.1:0`; empty: none.
+  std::string munge_socket;  // Empty: munge's default.
+  const Clock* clock = nullptr;  // Required; outlives the server.
 };
 
 class Server {

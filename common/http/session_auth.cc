@@ -87,7 +87,8 @@ std::optional<Credentials> ParseAuthorization(std::string_view text) {
     if (key == "session") credentials.session = value;
     if (key == "signature") credentials.signature = value;
     if (key == "counter") {
-      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), credentials.counter);
+      const auto [end, error] =
+          std::from_chars(value.data(), value.data() + value.size(), credentials.counter);
       if (error != std::errc{} || end != value.data() + value.size()) return std::nullopt;
     }
     if (comma == std::string_view::npos) break;
@@ -101,7 +102,8 @@ std::optional<Credentials> ParseAuthorization(std::string_view text) {
 Result<std::string> MungeEncode(std::string_view payload, const std::string& munge_socket,
                                 std::optional<std::uint32_t> only_uid) {
   const Context context = OpenContext(munge_socket);
-  if (only_uid) munge_ctx_set(context.get(), MUNGE_OPT_UID_RESTRICTION, static_cast<uid_t>(*only_uid));
+  if (only_uid)
+    munge_ctx_set(context.get(), MUNGE_OPT_UID_RESTRICTION, static_cast<uid_t>(*only_uid));
   char* credential = nullptr;
   const munge_err_t error =
       munge_encode(&credential, context.get(), payload.data(), static_cast<int>(payload.size()));
@@ -117,10 +119,12 @@ Result<MungePayload> MungeDecode(const std::string& credential, const std::strin
   int length = 0;
   uid_t uid = 0;
   gid_t gid = 0;
-  const munge_err_t error = munge_decode(credential.c_str(), context.get(), &payload, &length, &uid, &gid);
+  const munge_err_t error =
+      munge_decode(credential.c_str(), context.get(), &payload, &length, &uid, &gid);
   // Expired and replayed credentials are decoded as well; only success counts.
   MungePayload decoded;
-  if (payload != nullptr && length > 0) decoded.payload.assign(static_cast<const char*>(payload), static_cast<std::size_t>(length));
+  if (payload != nullptr && length > 0)
+    decoded.payload.assign(static_cast<const char*>(payload), static_cast<std::size_t>(length));
   std::free(payload);
   if (error != EMUNGE_SUCCESS) return Fail(MungeError("decode", context.get(), error));
   decoded.uid = uid;
@@ -128,23 +132,28 @@ Result<MungePayload> MungeDecode(const std::string& credential, const std::strin
   return decoded;
 }
 
-std::string Signature(std::string_view key, std::string_view method, std::string_view target, std::uint64_t counter,
-                      std::string_view body) {
+std::string Signature(std::string_view key, std::string_view method, std::string_view target,
+                      std::uint64_t counter, std::string_view body) {
   std::string text;
-  text.append(method).append("\n").append(target).append("\n").append(std::to_string(counter)).append("\n");
+  text.append(method)
+      .append("\n")
+      .append(target)
+      .append("\n")
+      .append(std::to_string(counter))
+      .append("\n");
   text.append(Sha256(body));
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int length = 0;
-  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(text.data()),
-       text.size(), digest.data(), &length);
+  HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+       reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data(), &length);
   return Hex(digest.data(), length);
 }
 
 SessionTable::Opened SessionTable::Open(const Peer& peer, TimePoint now) {
   if (sessions_.size() >= kMaxSessions) {
-    const auto idlest = std::min_element(sessions_.begin(), sessions_.end(), [](const auto& a, const auto& b) {
-      return a.second.last_used < b.second.last_used;
-    });
+    const auto idlest = std::min_element(
+        sessions_.begin(), sessions_.end(),
+        [](const auto& a, const auto& b) { return a.second.last_used < b.second.last_used; });
     sessions_.erase(idlest);
   }
   Opened opened{RandomHex(16), RandomHex(32), now + lifetime_};
@@ -152,16 +161,18 @@ SessionTable::Opened SessionTable::Open(const Peer& peer, TimePoint now) {
   return opened;
 }
 
-Result<Peer> SessionTable::Verify(std::string_view authorization, std::string_view method, std::string_view target,
-                                  std::string_view body, TimePoint now) {
+Result<Peer> SessionTable::Verify(std::string_view authorization, std::string_view method,
+                                  std::string_view target, std::string_view body, TimePoint now) {
   const auto credentials = ParseAuthorization(authorization);
   if (!credentials) {
-    return Fail(ErrorCode::kUnauthenticated, "no credentials; open a session with a munge credential at /v1/session");
+    return Fail(ErrorCode::kUnauthenticated,
+                "no credentials; open a session with a munge credential at /v1/session");
   }
   const auto found = sessions_.find(credentials->session);
   if (found == sessions_.end() || found->second.expires_at <= now) {
     if (found != sessions_.end()) sessions_.erase(found);
-    return Fail(ErrorCode::kUnauthenticated, "the session is unknown or has expired; open a new one at /v1/session");
+    return Fail(ErrorCode::kUnauthenticated,
+                "the session is unknown or has expired; open a new one at /v1/session");
   }
   Session& session = found->second;
   const std::string expected = Signature(session.key, method, target, credentials->counter, body);

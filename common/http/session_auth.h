@@ -4,8 +4,8 @@
 // credential that only the caller's uid can decode; its payload is the JSON object
 // {"session":"…","key":"<hex>","expires_at":…}. Every later request carries
 //   Authorization: Coeval session=<id>,counter=<n>,signature=<hex>
-// where signature = HMAC-SHA256(key, method "\n" target "\n" counter "\n" SHA256(body) in hex) and the
-// counter grows with every request, so that nothing can be replayed or altered on the way.
+// where signature = HMAC-SHA256(key, method "\n" target "\n" counter "\n" SHA256(body) in hex) and
+// the counter grows with every request, so that nothing can be replayed or altered on the way.
 // munge does about 7,000 encode and decode pairs a second; that is why not one per request.
 #pragma once
 
@@ -44,8 +44,8 @@ class SessionTable {
   };
   Opened Open(const Peer& peer, TimePoint now);
   /// The peer who signed this request; kUnauthenticated for anything else.
-  Result<Peer> Verify(std::string_view authorization, std::string_view method, std::string_view target,
-                      std::string_view body, TimePoint now);
+  Result<Peer> Verify(std::string_view authorization, std::string_view method,
+                      std::string_view target, std::string_view body, TimePoint now);
 
  private:
   struct Session {

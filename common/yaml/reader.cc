@@ -82,7 +82,8 @@ std::string Nearest(const std::string& word, const std::vector<std::string>& wor
 
 // yaml-cpp keeps the last of two equal keys silently; a configuration must not.
 void FindRepeatedKeys(const YAML::Node& node, Faults* faults, int depth) {
-  if (depth > kMaxDepth) return faults->Note(LineOf(node), "is nested more than 64 levels deep; flatten it");
+  if (depth > kMaxDepth)
+    return faults->Note(LineOf(node), "is nested more than 64 levels deep; flatten it");
   if (node.IsSequence()) {
     for (const auto& item : node) FindRepeatedKeys(item, faults, depth + 1);
   }
@@ -94,7 +95,8 @@ void FindRepeatedKeys(const YAML::Node& node, Faults* faults, int depth) {
       continue;
     }
     const std::string& key = entry.first.Scalar();
-    if (!seen.insert(key).second) faults->Note(LineOf(entry.first), "'" + key + "' is given twice; keep one");
+    if (!seen.insert(key).second)
+      faults->Note(LineOf(entry.first), "'" + key + "' is given twice; keep one");
     FindRepeatedKeys(entry.second, faults, depth + 1);
   }
 }
@@ -124,7 +126,8 @@ std::vector<Value> Value::AsList() const {
   }
   std::size_t index = 0;
   for (const auto& item : *node_) {
-    items.emplace_back(std::make_shared<YAML::Node>(item), faults_, name_ + "[" + std::to_string(index++) + "]");
+    items.emplace_back(std::make_shared<YAML::Node>(item), faults_,
+                       name_ + "[" + std::to_string(index++) + "]");
   }
   return items;
 }
@@ -144,7 +147,8 @@ std::int64_t Value::AsInt(std::int64_t least, std::int64_t most) const {
   const std::string& text = node_->Scalar();
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc{} && end == text.data() + text.size() && value >= least && value <= most) return value;
+  if (error == std::errc{} && end == text.data() + text.size() && value >= least && value <= most)
+    return value;
   Refuse(name_ + " is " + text + "; " + range);
   return least;
 }
@@ -158,7 +162,8 @@ double Value::AsDouble(double least, double most) const {
   const std::string& text = node_->Scalar();
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool number = error == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+  const bool number =
+      error == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
   if (number && value >= least && value <= most) return value;
   Refuse(name_ + " is " + text + "; " + range);
   return least;
@@ -212,7 +217,8 @@ std::string Map::RequireString(std::string_view key) {
   return text;
 }
 
-std::int64_t Map::Int(std::string_view key, std::int64_t least, std::int64_t most, std::int64_t fallback) {
+std::int64_t Map::Int(std::string_view key, std::int64_t least, std::int64_t most,
+                      std::int64_t fallback) {
   const auto value = Find(key);
   return value ? value->AsInt(least, most) : fallback;
 }
@@ -227,7 +233,8 @@ bool Map::Bool(std::string_view key, bool fallback) {
   return value ? value->AsBool() : fallback;
 }
 
-std::string Map::Choice(std::string_view key, const std::vector<std::string>& allowed, std::string fallback) {
+std::string Map::Choice(std::string_view key, const std::vector<std::string>& allowed,
+                        std::string fallback) {
   const auto value = Find(key);
   if (!value) return fallback;
   std::string text = value->AsString();
@@ -267,8 +274,8 @@ Seconds Map::Duration(std::string_view key, Seconds least, Seconds most, Seconds
   }
   const Seconds duration = parsed->value_or(most);
   if (duration >= least && duration <= most) return duration;
-  value->Refuse(std::string(key) + " is " + text + "; must be " + FormatSlurmDuration(least) + ".." +
-                FormatSlurmDuration(most));
+  value->Refuse(std::string(key) + " is " + text + "; must be " + FormatSlurmDuration(least) +
+                ".." + FormatSlurmDuration(most));
   return fallback;
 }
 
@@ -297,7 +304,8 @@ void Map::Finish() {
     const std::string& key = entry.first.Scalar();
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
     const std::string nearest = Nearest(key, asked_);
-    const std::string remedy = nearest.empty() ? "allowed here: " + Joined(asked_) : "did you mean '" + nearest + "'?";
+    const std::string remedy =
+        nearest.empty() ? "allowed here: " + Joined(asked_) : "did you mean '" + nearest + "'?";
     faults_->Note(LineOf(entry.first), "unknown key '" + key + "'; " + remedy);
   }
 }

@@ -39,7 +39,7 @@ class Value {
   Value(std::shared_ptr<YAML::Node> node, std::shared_ptr<Faults> faults, std::string name);
 
   Map AsMap() const;
-  std::vector<Value> AsList() const;            // A scalar is a fault, not a list of one.
+  std::vector<Value> AsList() const;  // A scalar is a fault, not a list of one.
   std::string AsString() const;
   std::int64_t AsInt(std::int64_t least, std::int64_t most) const;
   double AsDouble(double least, double most) const;
@@ -49,8 +49,8 @@ class Value {
   bool IsList() const;
   bool IsScalar() const;
 
-  int Line() const;                             // From 1.
-  std::string Where() const;                    // `policy.yaml:12`
+  int Line() const;           // From 1.
+  std::string Where() const;  // `policy.yaml:12`
   /// Notes a fault of meaning that only the caller can see: `<where>: <message>`.
   void Refuse(const std::string& message) const;
   const std::string& Name() const { return name_; }  // The key under which it was found.
@@ -64,7 +64,8 @@ class Value {
 /// A mapping; remembers which keys were asked for.
 class Map {
  public:
-  explicit Map(const Value& value, std::shared_ptr<YAML::Node> node, std::shared_ptr<Faults> faults);
+  explicit Map(const Value& value, std::shared_ptr<YAML::Node> node,
+               std::shared_ptr<Faults> faults);
 
   bool Has(std::string_view key);
   std::optional<Value> Find(std::string_view key);
@@ -73,17 +74,19 @@ class Map {
 
   std::string String(std::string_view key, std::string fallback);
   std::string RequireString(std::string_view key);
-  std::int64_t Int(std::string_view key, std::int64_t least, std::int64_t most, std::int64_t fallback);
+  std::int64_t Int(std::string_view key, std::int64_t least, std::int64_t most,
+                   std::int64_t fallback);
   double Double(std::string_view key, double least, double most, double fallback);
   bool Bool(std::string_view key, bool fallback);
   /// One of `allowed`.
-  std::string Choice(std::string_view key, const std::vector<std::string>& allowed, std::string fallback);
-  std::vector<std::string> Strings(std::string_view key);           // Missing: empty.
+  std::string Choice(std::string_view key, const std::vector<std::string>& allowed,
+                     std::string fallback);
+  std::vector<std::string> Strings(std::string_view key);  // Missing: empty.
   std::map<std::string, std::string> StringMap(std::string_view key);
-  std::vector<Value> List(std::string_view key);                    // Missing: empty.
+  std::vector<Value> List(std::string_view key);  // Missing: empty.
   /// A Slurm time (`0:10:00`) or a plain number of seconds when the key ends in `_s`.
   Seconds Duration(std::string_view key, Seconds least, Seconds most, Seconds fallback);
-  Bytes Size(std::string_view key, Bytes fallback);                 // Slurm's size forms.
+  Bytes Size(std::string_view key, Bytes fallback);  // Slurm's size forms.
 
   /// All keys present, in file order.
   std::vector<std::string> Keys() const;

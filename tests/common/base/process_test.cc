@@ -73,10 +73,16 @@ TEST(StartProcess, LeadsItsOwnGroup) {
 }
 
 TEST(ScrubbedEnvironment, DropsWhatAnAllocationLeftAndKeepsCaches) {
-  const Environment scrubbed = ScrubbedEnvironment({{"SLURM_JOB_ID", "1"}, {"SBATCH_QOS", "x"}, {"RANK", "0"},
-                                                    {"MASTER_ADDR", "h"}, {"PMIX_RANK", "0"}, {"WANDB_RUN_ID", "r"},
-                                                    {"COEVAL_ROLE", "pretrain"}, {"SLURM_CONF", "/c"},
-                                                    {"HF_HOME", "/h"}, {"PATH", "/bin"}});
+  const Environment scrubbed = ScrubbedEnvironment({{"SLURM_JOB_ID", "1"},
+                                                    {"SBATCH_QOS", "x"},
+                                                    {"RANK", "0"},
+                                                    {"MASTER_ADDR", "h"},
+                                                    {"PMIX_RANK", "0"},
+                                                    {"WANDB_RUN_ID", "r"},
+                                                    {"COEVAL_ROLE", "pretrain"},
+                                                    {"SLURM_CONF", "/c"},
+                                                    {"HF_HOME", "/h"},
+                                                    {"PATH", "/bin"}});
   EXPECT_EQ(scrubbed, (Environment{{"SLURM_CONF", "/c"}, {"HF_HOME", "/h"}, {"PATH", "/bin"}}));
 }
 

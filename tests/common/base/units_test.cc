@@ -7,9 +7,9 @@ namespace {
 
 TEST(ParseSlurmTime, ReadsEveryFormOfSbatch) {
   const std::pair<const char*, long> cases[] = {
-      {"5", 300},          {"5:30", 330},          {"1:00:00", 3600},       {"2-00", 172800},
-      {"1-02", 93600},     {"1-02:03", 93780},     {"1-02:03:04", 93784},   {"0:01", 1},
-      {"0-00:00:01", 1},   {"120:00", 7200}};
+      {"5", 300},        {"5:30", 330},      {"1:00:00", 3600},     {"2-00", 172800},
+      {"1-02", 93600},   {"1-02:03", 93780}, {"1-02:03:04", 93784}, {"0:01", 1},
+      {"0-00:00:01", 1}, {"120:00", 7200}};
   for (const auto& [text, seconds] : cases) {
     const auto parsed = ParseSlurmTime(text);
     ASSERT_TRUE(parsed) << text;
@@ -27,18 +27,19 @@ TEST(ParseSlurmTime, KnowsTheWaysToSayNoLimit) {
 }
 
 TEST(ParseSlurmTime, EchoesWhatItRefuses) {
-  for (const char* text : {"", "soon", "1:2:3:4", "-5", "1-", "1-2-3", "5m", "1:", ":30", "99999999999", "1 2", "1-1:1:1:1"}) {
+  for (const char* text : {"", "soon", "1:2:3:4", "-5", "1-", "1-2-3", "5m", "1:", ":30",
+                           "99999999999", "1 2", "1-1:1:1:1"}) {
     const auto parsed = ParseSlurmTime(text);
     ASSERT_FALSE(parsed) << text;
-    EXPECT_NE(parsed.error().message.find("'" + std::string(text) + "'"), std::string::npos) << parsed.error().message;
+    EXPECT_NE(parsed.error().message.find("'" + std::string(text) + "'"), std::string::npos)
+        << parsed.error().message;
   }
 }
 
 TEST(ParseSlurmSize, TakesMebibytesUnlessTold) {
-  const std::pair<const char*, std::uint64_t> cases[] = {{"1", 1u << 20},          {"10K", 10u << 10},
-                                                         {"200G", 200ull << 30},   {"1.5g", 3ull << 29},
-                                                         {"2T", 2ull << 40},       {"4GiB", 4ull << 30},
-                                                         {"4GB", 4ull << 30},      {"0", 0}};
+  const std::pair<const char*, std::uint64_t> cases[] = {
+      {"1", 1u << 20},    {"10K", 10u << 10},   {"200G", 200ull << 30}, {"1.5g", 3ull << 29},
+      {"2T", 2ull << 40}, {"4GiB", 4ull << 30}, {"4GB", 4ull << 30},    {"0", 0}};
   for (const auto& [text, bytes] : cases) {
     const auto parsed = ParseSlurmSize(text);
     ASSERT_TRUE(parsed) << text;
@@ -47,7 +48,8 @@ TEST(ParseSlurmSize, TakesMebibytesUnlessTold) {
 }
 
 TEST(ParseSlurmSize, RefusesWhatIsNoSize) {
-  for (const char* text : {"", "G", "-1G", "1X", "1Gi b", "nan", "inf", "1e400", "99999999T", "1 G"}) {
+  for (const char* text :
+       {"", "G", "-1G", "1X", "1Gi b", "nan", "inf", "1e400", "99999999T", "1 G"}) {
     EXPECT_FALSE(ParseSlurmSize(text)) << text;
   }
 }

@@ -38,11 +38,14 @@ class ServerTest : public ::testing::Test {
     auto server = Server::Listen(io_, {Socket(), tcp, folder_ + "/no-munge", &clock_});
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
-    server_->Route("GET", "/healthz", Access::kAnyone, [](const Request&, Respond respond) { respond({200, "{}"}); });
-    server_->Route("POST", "/v1/echo/{id}", Access::kKnown, [](const Request& request, Respond respond) {
-      respond({200, request.params.at("id") + "|" + request.query.at("q") + "|" + request.body + "|" +
-                        std::to_string(request.peer->uid)});
+    server_->Route("GET", "/healthz", Access::kAnyone, [](const Request&, Respond respond) {
+      respond({200, "{}"});
     });
+    server_->Route("POST", "/v1/echo/{id}", Access::kKnown,
+                   [](const Request& request, Respond respond) {
+                     respond({200, request.params.at("id") + "|" + request.query.at("q") + "|" +
+                                       request.body + "|" + std::to_string(request.peer->uid)});
+                   });
     thread_ = std::thread([this] { io_.run(); });
   }
 
@@ -58,7 +61,8 @@ class ServerTest : public ::testing::Test {
 TEST_F(ServerTest, KnowsAUnixPeerByTheKernel) {
   Start();
   Client client = Connect();
-  const auto response = client.Call("POST", "/v1/echo/" + UrlEncode("a/b c") + "?q=" + UrlEncode("x&y"), "body");
+  const auto response =
+      client.Call("POST", "/v1/echo/" + UrlEncode("a/b c") + "?q=" + UrlEncode("x&y"), "body");
   ASSERT_TRUE(response) << response.error().message;
   EXPECT_EQ(response->body, "a/b c|x&y|body|" + std::to_string(getuid()));
 }
@@ -82,9 +86,13 @@ TEST_F(ServerTest, AnswersUnknownPathsAndMethods) {
 TEST_F(ServerTest, WantsCredentialsOnTcp) {
   Start("127.0.0.1:0");
   const std::string target = "http://127.0.0.1:" + std::to_string(server_->TcpPort());
-  const int plain = std::system(("test \"$(curl -s -o /dev/null -w '%{http_code}' -X POST '" + target + "/v1/echo/1?q=2')\" = 401").c_str());
+  const int plain = std::system(("test \"$(curl -s -o /dev/null -w '%{http_code}' -X POST '" +
+                                 target + "/v1/echo/1?q=2')\" = 401")
+                                    .c_str());
   EXPECT_EQ(plain, 0);
-  const int health = std::system(("test \"$(curl -s -o /dev/null -w '%{http_code}' '" + target + "/healthz')\" = 200").c_str());
+  const int health = std::system(
+      ("test \"$(curl -s -o /dev/null -w '%{http_code}' '" + target + "/healthz')\" = 200")
+          .c_str());
   EXPECT_EQ(health, 0);
 }
 
@@ -126,7 +134,8 @@ TEST_F(ServerTest, TakesOverADeadServersSocketButNoFile) {
 
 TEST_F(ServerTest, RefusesWrongAddresses) {
   boost::asio::io_context io;
-  for (const char* address : {"localhost", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", ":1", "127.0.0.1:1x"}) {
+  for (const char* address :
+       {"localhost", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", ":1", "127.0.0.1:1x"}) {
     EXPECT_FALSE(Server::Listen(io, {"", address, "", &clock_})) << address;
   }
 }

@@ -8,8 +8,8 @@ namespace {
 const TimePoint kNow{Milliseconds{1'000'000}};
 const Peer kAlice{1001, 1001, "alice"};
 
-std::string Authorization(const SessionTable::Opened& opened, std::uint64_t counter, std::string_view method,
-                          std::string_view target, std::string_view body) {
+std::string Authorization(const SessionTable::Opened& opened, std::uint64_t counter,
+                          std::string_view method, std::string_view target, std::string_view body) {
   return "Coeval session=" + opened.session + ",counter=" + std::to_string(counter) +
          ",signature=" + Signature(opened.key, method, target, counter, body);
 }
@@ -17,7 +17,8 @@ std::string Authorization(const SessionTable::Opened& opened, std::uint64_t coun
 TEST(SessionTable, KnowsWhoSigned) {
   SessionTable table;
   const auto opened = table.Open(kAlice, kNow);
-  const auto peer = table.Verify(Authorization(opened, 1, "GET", "/v1/runs", ""), "GET", "/v1/runs", "", kNow);
+  const auto peer =
+      table.Verify(Authorization(opened, 1, "GET", "/v1/runs", ""), "GET", "/v1/runs", "", kNow);
   ASSERT_TRUE(peer) << peer.error().message;
   EXPECT_EQ(peer->uid, 1001u);
 }
@@ -45,14 +46,17 @@ TEST(SessionTable, ForgetsAtTheEndOfALifetime) {
   SessionTable table(Seconds{10});
   const auto opened = table.Open(kAlice, kNow);
   const std::string header = Authorization(opened, 1, "GET", "/", "");
-  EXPECT_EQ(table.Verify(header, "GET", "/", "", kNow + Seconds{10}).error().code, ErrorCode::kUnauthenticated);
+  EXPECT_EQ(table.Verify(header, "GET", "/", "", kNow + Seconds{10}).error().code,
+            ErrorCode::kUnauthenticated);
 }
 
 TEST(SessionTable, RefusesWhatIsNoCredential) {
   SessionTable table;
-  for (const char* header : {"", "Munge x", "Coeval", "Coeval session", "Coeval session=a,counter=x,signature=b",
-                             "Coeval session=a,counter=1,signature=b"}) {
-    EXPECT_EQ(table.Verify(header, "GET", "/", "", kNow).error().code, ErrorCode::kUnauthenticated) << header;
+  for (const char* header :
+       {"", "Munge x", "Coeval", "Coeval session", "Coeval session=a,counter=x,signature=b",
+        "Coeval session=a,counter=1,signature=b"}) {
+    EXPECT_EQ(table.Verify(header, "GET", "/", "", kNow).error().code, ErrorCode::kUnauthenticated)
+        << header;
   }
 }
 

@@ -17,7 +17,9 @@ std::string FirstFault(const Document& document) {
 }
 
 TEST(Reader, ReadsTypedValues) {
-  const Document document = Parse("n: 3\nx: 0.5\non: true\nname: a\nlist: [a, b]\nlimit: 0:10:00\nttl_s: 5\nmem: 2G\nenv: {A: b}\n");
+  const Document document = Parse(
+      "n: 3\nx: 0.5\non: true\nname: a\nlist: [a, b]\nlimit: 0:10:00\nttl_s: 5\nmem: 2G\nenv: {A: "
+      "b}\n");
   Map top = document.Root().AsMap();
   EXPECT_EQ(top.Int("n", 0, 10, 1), 3);
   EXPECT_EQ(top.Double("x", 0, 1, 0), 0.5);
@@ -41,7 +43,8 @@ TEST(Reader, NamesLineValueAndRangeOfAWrongNumber) {
 }
 
 TEST(Reader, RefusesWrongTypes) {
-  const char* const texts[] = {"n: [1]", "n: {a: 1}", "n: three", "n: 1.5", "n: ", "n: 99999999999999999999"};
+  const char* const texts[] = {"n: [1]", "n: {a: 1}", "n: three",
+                               "n: 1.5", "n: ",       "n: 99999999999999999999"};
   for (const char* text : texts) {
     const Document document = Parse(text);
     Map top = document.Root().AsMap();
@@ -101,7 +104,8 @@ TEST(Reader, SaysWhereTextIsNoYaml) {
 TEST(Reader, EmptyFileIsNoMapping) {
   const Document document = Parse("");
   document.Root().AsMap();
-  EXPECT_EQ(FirstFault(document), "p.yaml:1: the file is empty; must be a mapping of keys to values");
+  EXPECT_EQ(FirstFault(document),
+            "p.yaml:1: the file is empty; must be a mapping of keys to values");
 }
 
 TEST(Reader, BoundsNesting) {
