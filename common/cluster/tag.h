@@ -24,17 +24,17 @@ struct Lend {
 
 struct Tag {
   std::optional<Role> role;
-  std::string run;                              // Empty: none.
-  std::string checkpoints;                      // Folder in which the run's checkpoints appear.
+  std::string run;          // Empty: none.
+  std::string checkpoints;  // Folder in which the run's checkpoints appear.
   std::vector<std::string> suites;
   std::optional<Lend> lend;
-  std::string checkpoint;                       // What an evaluation job evaluates.
-  std::optional<Seconds> deadline;              // Wanted feedback delay.
-  std::optional<int> recover;                   // 0 off, -1 on with the site's budget, n restarts.
+  std::string checkpoint;           // What an evaluation job evaluates.
+  std::optional<Seconds> deadline;  // Wanted feedback delay.
+  std::optional<int> recover;       // 0 off, -1 on with the site's budget, n restarts.
 };
 
-/// nullopt when AdminComment is not ours (empty, another tool's text); kCorrupt when it claims to be
-/// ours and cannot be read.
+/// nullopt when AdminComment is not ours (empty, another tool's text); kCorrupt when it claims to
+/// be ours and cannot be read.
 Result<std::optional<Tag>> ParseTag(std::string_view admin_comment);
 std::string FormatTag(const Tag& tag);
 

@@ -25,27 +25,29 @@ namespace coeval::slurm {
 
 /// A batch job to submit. Empty or zero fields are left to Slurm's defaults.
 struct BatchJob {
-  std::string key;             // Unique; goes to the job's comment as `coeval:<key>`. Field case G26.
+  std::string key;  // Unique; goes to the job's comment as `coeval:<key>`. Field case G26.
   std::string name, partition, qos, account, reservation, dependency;
-  std::string script;          // Whole text, starting `#!`.
-  Environment environment;     // The job's environment, already scrubbed.
-  std::string working_directory, output_path;   // Output is appended to: field case G40.
+  std::string script;                          // Whole text, starting `#!`.
+  Environment environment;                     // The job's environment, already scrubbed.
+  std::string working_directory, output_path;  // Output is appended to: field case G40.
   std::uint32_t nodes = 1, cpus_per_task = 1, gpus = 0;
   std::uint64_t mem_mb = 0;
   std::optional<Seconds> time_limit, time_min;
   std::vector<std::string> req_nodes, exclude_nodes;
   bool requeue = false;
-  std::optional<Seconds> signal_before_end;     // SIGTERM to the batch shell this long before the limit.
-  cluster::Tag tag;            // Passed as --llm-* options where `use_llm_options`.
+  std::optional<Seconds>
+      signal_before_end;  // SIGTERM to the batch shell this long before the limit.
+  cluster::Tag tag;       // Passed as --llm-* options where `use_llm_options`.
   bool use_llm_options = true;
-  std::vector<std::string> extra_args;          // The site's own sbatch arguments. Field case P7.
+  std::vector<std::string> extra_args;  // The site's own sbatch arguments. Field case P7.
 };
 
 /// What to change of a job; fields left out stay.
 struct JobUpdate {
-  std::optional<std::int32_t> site_factor;      // Added to the multifactor priority; ±NICE_OFFSET range.
-  std::optional<bool> hold;                     // true: priority 0; false: release.
-  std::optional<std::vector<std::string>> req_nodes;   // Empty list: lift the restriction.
+  std::optional<std::int32_t>
+      site_factor;           // Added to the multifactor priority; ±NICE_OFFSET range.
+  std::optional<bool> hold;  // true: priority 0; false: release.
+  std::optional<std::vector<std::string>> req_nodes;  // Empty list: lift the restriction.
   std::optional<Seconds> time_limit;
 };
 

@@ -11,11 +11,8 @@
 namespace coeval::slurm {
 
 /// SLURM_CONF names the cluster, as for every Slurm command. At most one object per process:
-/// libslurm's state is global. kUnavailable when the configuration cannot be read.
+/// libslurm's state is global, and it ends the process when its configuration cannot be read; so
+/// that is checked first (kNotFound, naming the file).
 Result<std::unique_ptr<Gateway>> OpenLibslurmGateway();
-
-/// The sbatch command line for a job, without the script (which goes to standard input).
-/// Pure; exposed for tests.
-std::vector<std::string> SbatchArguments(const BatchJob& job);
 
 }  // namespace coeval::slurm
