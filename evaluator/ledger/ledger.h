@@ -123,8 +123,16 @@ struct Outstanding {
   std::string fingerprint;
   std::int64_t pending = 0, leased = 0;
   double pending_s = 0;
-  std::uint32_t gpus = 0;  // Largest that a pending piece needs.
+  std::uint32_t gpus = 0, cpus = 1;  // The largest that a pending piece needs.
+  std::uint64_t mem_mb = 0;
   TimePoint complete_at;
+};
+
+/// Metrics that could start now, and the largest resources that one of them needs.
+struct MetricDemand {
+  std::int64_t pending = 0;
+  std::uint32_t cpus = 1;
+  std::uint64_t mem_mb = 0;
 };
 
 struct ResultRow {
@@ -202,7 +210,7 @@ class Ledger {
   // --- asking ---
   Result<std::vector<Progress>> ProgressOfAll();
   Result<std::vector<Outstanding>> OutstandingInference(TimePoint now);
-  Result<std::int64_t> PendingMetrics(TimePoint now);
+  Result<MetricDemand> PendingMetrics(TimePoint now);
   Result<std::vector<ResultRow>> Results(const std::string& owner, const std::string& suite);
   Result<std::vector<FailureRow>> Failures(const std::string& owner, const std::string& suite);
   /// Seconds that a dataset's stage took under these settings on other checkpoints (median of the

@@ -206,28 +206,38 @@ Result<std::vector<Outstanding>> Ledger::OutstandingInference(TimePoint now) {
   Statement rows(db_, R"sql(
     SELECT e.fingerprint, sum(w.state = 'pending' AND w.not_before <= ?), sum(w.state = 'leased'),
       sum(CASE WHEN w.state = 'pending' THEN w.cost_s ELSE 0 END),
-      max(CASE WHEN w.state = 'pending' THEN json_extract(e.spec, '$.inference.gpus') ELSE 0 END),
-      c.complete_at
-    FROM work w JOIN evaluations e ON e.id = w.evaluation JOIN checkpoints c ON c.fingerprint = e.fingerprint
+      max(json_extract(e.spec, '$.inference.gpus')), max(json_extract(e.spec, '$.inference.cpus')),
+      max(json_extract(e.spec, '$.inference.mem_mb')), c.complete_at
+    FROM work w JOIN evaluations e ON e.id = w.evaluation
+    JOIN checkpoints c ON c.fingerprint = e.fingerprint
     WHERE w.stage = 'inference' AND w.state IN ('pending', 'leased')
     GROUP BY e.fingerprint ORDER BY c.complete_at DESC, e.fingerprint)sql",
                  Epoch(now));
   return Collect<Outstanding>(&rows, [](const Statement& row) {
-    return Outstanding{row.Text(0),
-                       row.Int(1),
-                       row.Int(2),
-                       row.Double(3),
-                       static_cast<std::uint32_t>(row.Int(4)),
-                       FromEpochSeconds(row.Double(5))};
+    Outstanding one;
+    one.fingerprint = row.Text(0);
+    one.pending = row.Int(1);
+    one.leased = row.Int(2);
+    one.pending_s = row.Double(3);
+    one.gpus = static_cast<std::uint32_t>(row.Int(4));
+    one.cpus = static_cast<std::uint32_t>(row.Int(5));
+    one.mem_mb = static_cast<std::uint64_t>(row.Int(6));
+    one.complete_at = FromEpochSeconds(row.Double(7));
+    return one;
   });
 }
 
-Result<std::int64_t> Ledger::PendingMetrics(TimePoint now) {
-  Statement count(
-      db_,
-      "SELECT count(*) FROM work WHERE stage = 'metric' AND state = 'pending' AND not_before <= ?",
-      Epoch(now));
-  return One(&count);
+Result<MetricDemand> Ledger::PendingMetrics(TimePoint now) {
+  Statement row(db_, R"sql(
+    SELECT count(*), coalesce(max(json_extract(e.spec, '$.metric.cpus')), 1),
+      coalesce(max(json_extract(e.spec, '$.metric.mem_mb')), 0)
+    FROM work w JOIN evaluations e ON e.id = w.evaluation
+    WHERE w.stage = 'metric' AND w.state = 'pending' AND w.not_before <= ?)sql",
+                Epoch(now));
+  row.Step();
+  if (auto sound = row.Status(); !sound) return Fail(sound.error());
+  return MetricDemand{row.Int(0), static_cast<std::uint32_t>(row.Int(1)),
+                      static_cast<std::uint64_t>(row.Int(2))};
 }
 
 Result<std::vector<ResultRow>> Ledger::Results(const std::string& owner, const std::string& suite) {
