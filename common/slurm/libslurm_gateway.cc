@@ -241,7 +241,6 @@ Node ReadNode(const node_info_t& raw) {
   node.alloc_memory_mb = memory_alloc;
   if (raw.free_mem != NO_VAL64) node.free_memory_mb = raw.free_mem;
   if (raw.cpu_load != NO_VAL) node.cpu_load = raw.cpu_load / 100.0;
-  node.partitions = SplitComma(raw.partitions);
   node.features = SplitComma(raw.features_act);
   return node;
 }
@@ -313,6 +312,18 @@ Error LastSlurmError(const std::string& what) {
   return Error{CodeOfErrno(number), what + ": " + Text(slurm_strerror(number))};
 }
 
+// slurmctld sends nodes without their partitions; those name their nodes.
+void NamePartitionsOfNodes(cluster::Snapshot* snapshot) {
+  std::map<std::string_view, Node*> by_name;
+  for (Node& node : snapshot->nodes) by_name[node.name] = &node;
+  for (const cluster::Partition& partition : snapshot->partitions) {
+    for (const std::string& name : partition.nodes) {
+      const auto node = by_name.find(name);
+      if (node != by_name.end()) node->second->partitions.push_back(partition.name);
+    }
+  }
+}
+
 // What slurmctld answered last to one kind of load: with its time as `update_time` the next call
 // costs nothing when nothing changed.
 template <class Message, void (*Free)(Message*)>
@@ -378,6 +389,7 @@ class LibslurmGateway final : public Gateway {
     for (std::uint32_t i = 0; i < partition_message.record_count; ++i) {
       snapshot.partitions.push_back(ReadPartition(partition_message.partition_array[i]));
     }
+    NamePartitionsOfNodes(&snapshot);
     const reserve_info_msg_t& reservation_message = **reservations;
     for (std::uint32_t i = 0; i < reservation_message.record_count; ++i) {
       snapshot.reservations.push_back(ReadReservation(reservation_message.reservation_array[i]));
