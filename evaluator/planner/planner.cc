@@ -31,10 +31,10 @@ std::vector<std::size_t> Order(const std::vector<DatasetCost>& datasets) {
   return order;
 }
 
-std::int64_t PartsOf(const DatasetCost& dataset, double even_share_s) {
+std::int64_t PartsOf(const DatasetCost& dataset, double even_share_s, double load_s) {
   if (!dataset.by_items && !dataset.by_shards) return 1;
   // Every part pays for preprocessing again, so a part must be worth it.
-  const double least_part = std::max(even_share_s, 2 * dataset.preprocess_s);
+  const double least_part = std::max({even_share_s, load_s, 2 * dataset.preprocess_s});
   if (least_part <= 0 || dataset.inference_s <= least_part) return 1;
   auto parts = static_cast<std::int64_t>(std::ceil(dataset.inference_s / least_part));
   if (dataset.items > 0) parts = std::min(parts, dataset.items);
@@ -56,7 +56,7 @@ std::vector<PlannedShard> Cut(const DatasetCost& dataset, std::int64_t parts) {
 }  // namespace
 
 std::vector<PlannedDataset> PlanDatasets(const std::vector<DatasetCost>& datasets,
-                                         std::uint32_t slots) {
+                                         std::uint32_t slots, double load_s) {
   double total = 0;
   for (const DatasetCost& dataset : datasets) total += InferenceCost(dataset);
   const double even_share = total / std::max(slots, 1u);
@@ -64,7 +64,7 @@ std::vector<PlannedDataset> PlanDatasets(const std::vector<DatasetCost>& dataset
   for (const std::size_t index : Order(datasets)) {
     const DatasetCost& dataset = datasets[index];
     plan.push_back({dataset.name, static_cast<std::int64_t>(plan.size()),
-                    Cut(dataset, slots > 1 ? PartsOf(dataset, even_share) : 1)});
+                    Cut(dataset, slots > 1 ? PartsOf(dataset, even_share, load_s) : 1)});
   }
   return plan;
 }

@@ -34,9 +34,10 @@ struct PlannedDataset {
 };
 
 /// Orders datasets and splits those that alone would outlast the rest: with `slots` trials at once
-/// no part should take longer than the even share of all work. At most 64 parts each.
+/// no part should take longer than the even share of all work, but a part shorter than `load_s`,
+/// what a trial spends before its first piece, is never worth its trial. At most 64 parts each.
 std::vector<PlannedDataset> PlanDatasets(const std::vector<DatasetCost>& datasets,
-                                         std::uint32_t slots);
+                                         std::uint32_t slots, double load_s);
 
 struct TrialDemand {
   std::int64_t pending = 0;  // Pieces of work nobody holds.

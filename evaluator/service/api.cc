@@ -582,9 +582,7 @@ class Api {
         body.value("worker", ""), context_.config.lease, context_.clock.Now());
     if (!leased) return Fail(leased.error());
     if (*leased) {
-      LeaseContext lease{context_.config.work_dir / "items",
-                         context_.config.staging ? context_.config.staging_root.string() : "",
-                         context_.config.lease};
+      LeaseContext lease{context_.config.work_dir / "items", context_.config.lease};
       return Response{200, LeaseJson(**leased, lease)};
     }
     // A trial holds GPUs: it leaves when there is nothing to do. A metric job may wait for more.

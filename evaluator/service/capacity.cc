@@ -25,7 +25,8 @@ Error NotUnderstood(const char* what, const std::exception& fault) {
 Result<std::vector<FollowedRun>> ReadRuns(const std::string& text) {
   try {
     std::vector<FollowedRun> runs;
-    const Json answer = Json::parse(text);  // Named: a loop does not keep a temporary's parts alive.
+    const Json answer =
+        Json::parse(text);  // Named: a loop does not keep a temporary's parts alive.
     for (const Json& json : answer.at("runs")) {
       FollowedRun run;
       run.run = json.at("run");

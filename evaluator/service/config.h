@@ -31,7 +31,7 @@ struct EvaluatorConfig {
   bool follow_runs = true;
 
   bool staging = true;
-  std::filesystem::path staging_root = "/dev/shm/coeval";
+  std::filesystem::path staging_root = "/dev/shm/coeval";  // `%n` is the node's name.
   Bytes staging_reserve = Mebibytes(1024), staging_mem_extra = Mebibytes(256);
 
   JobDirectives trial, metric, precursor;

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "evaluator/planner/planner.h"
-#include "evaluator/staging/staged_copy.h"
 #include "evaluator/suite/placeholders.h"
 
 namespace coeval::evaluator {
@@ -82,11 +81,12 @@ PlaceholderValues Values(const LeasedWork& work, const std::string& out, const J
 }  // namespace
 
 std::vector<NewEvaluation> PlanSuite(const Suite& suite, const std::string& run,
-                                     std::uint32_t slots, const CostLookup& learned) {
+                                     std::uint32_t slots, double load_s,
+                                     const CostLookup& learned) {
   std::vector<DatasetCost> costs;
   for (const Dataset& dataset : suite.datasets) costs.push_back(CostOf(suite, dataset, learned));
   std::vector<NewEvaluation> evaluations;
-  for (const PlannedDataset& planned : PlanDatasets(costs, slots)) {
+  for (const PlannedDataset& planned : PlanDatasets(costs, slots, load_s)) {
     const Dataset& dataset = DatasetOf(suite, planned.name);
     NewEvaluation evaluation;
     evaluation.dataset = dataset.name;
@@ -126,9 +126,6 @@ std::string LeaseJson(const LeasedWork& work, const LeaseContext& context) {
   std::map<std::string, std::string> env;
   for (const auto& [name, value] : spec.at("env").items())
     env[name] = Expand(value.get<std::string>(), values);
-  const std::string staged = context.staging_root.empty()
-                                 ? ""
-                                 : StagedPath(context.staging_root, work.fingerprint).string();
   const Json lease = {
       {"item_id", work.work},
       {"token", work.token},
@@ -137,7 +134,6 @@ std::string LeaseJson(const LeasedWork& work, const LeaseContext& context) {
       {"stage", WorkStageName(work.stage)},
       {"checkpoint", work.checkpoint},
       {"fingerprint", work.fingerprint},
-      {"staged_path", staged},
       {"step", work.step.value_or(-1)},
       {"run", work.run},
       {"suite", work.suite},

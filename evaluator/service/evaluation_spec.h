@@ -25,7 +25,6 @@ std::string SuiteStamp(const Suite& suite);
 
 struct LeaseContext {
   std::filesystem::path items_dir;  // Where work items' folders go.
-  std::string staging_root;         // Empty: none.
   Seconds lease{30};
 };
 

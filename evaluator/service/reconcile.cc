@@ -177,7 +177,8 @@ Result<int> Reconciler::EnterCheckpoint(const std::string& owner,
       return cost ? *cost : std::nullopt;
     };
     const auto added = ledger_.EnsureEvaluations(
-        owner, seen.fingerprint, name, PlanSuite(*suite, run, slots, learned), retry_failed, now);
+        owner, seen.fingerprint, name, PlanSuite(*suite, run, slots, config_.load_s, learned),
+        retry_failed, now);
     if (!added) return Fail(added.error());
     if (*added > 0) {
       log::Info("work entered", {{"owner", owner},
@@ -350,6 +351,12 @@ Result<> Reconciler::PlanTrials(TimePoint now, std::vector<Action>* actions) {
 
   for (const Outstanding& one : *outstanding) {
     if (one.pending + one.leased > 0) needed_.insert(one.fingerprint);
+  }
+  // A failed copy is tried again for the next checkpoint, not for this one.
+  std::erase_if(failed_staging_, [&](const auto& failed) {
+    return !needed_.contains(failed.first.substr(failed.first.find(' ') + 1));
+  });
+  for (const Outstanding& one : *outstanding) {
     TrialDemand demand{one.pending, one.pending_s, active[one.fingerprint], config_.load_s};
     std::uint32_t wanted = FurtherTrials(demand);
     if (wanted == 0) continue;

@@ -20,7 +20,6 @@ Lease ReadLease(const Json& json) {
   lease.suite = json.value("suite", "");
   lease.out = json.at("out");
   lease.adapter = json.value("adapter", "command");
-  lease.staged_path = json.value("staged_path", "");
   lease.argv = json.at("argv").get<std::vector<std::string>>();
   lease.env = json.value("env", std::map<std::string, std::string>{});
   lease.prelude = json.value("prelude", std::vector<std::string>{});

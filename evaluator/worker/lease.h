@@ -14,7 +14,6 @@ namespace coeval::evaluator {
 struct Lease {
   std::int64_t item_id = 0, token = 0;
   std::string stage, checkpoint, fingerprint, dataset, version, run, suite, out, adapter;
-  std::string staged_path;        // Where a copy would be on this node; may not be there.
   std::vector<std::string> argv;  // All placeholders filled but {staged}.
   std::map<std::string, std::string> env;
   std::vector<std::string> prelude, args, predictions;

@@ -70,11 +70,19 @@ Environment StageEnvironment() {
   return environment;
 }
 
+// `%n` in the staging root is the node's name, as in slurm.conf: nodes may share a file system.
+std::string OnThisNode(std::string path) {
+  for (auto at = path.find("%n"); at != std::string::npos; at = path.find("%n", at)) {
+    path.replace(at, 2, NodeName());
+  }
+  return path;
+}
+
 int RunWorker(const Options& options) {
   EvaluatorLink link(options.address_file, options.munge_socket);
   WorkerOptions worker;
   worker.identity = Identity(options);
-  worker.staging_root = options.staging_root;
+  worker.staging_root = OnThisNode(options.staging_root);
   worker.idle = FromSeconds(options.idle_s);
   worker.patience = FromSeconds(options.patience_s);
   worker.environment = StageEnvironment();
@@ -103,7 +111,7 @@ int RunPrecursor(const Options& options) {
   EvaluatorLink link(options.address_file, options.munge_socket);
   StageRequest request;
   request.checkpoint = options.checkpoint;
-  request.root = options.staging_root;
+  request.root = OnThisNode(options.staging_root);
   request.fingerprint = options.fingerprint;
   request.owner = Variable("SLURM_JOB_ID", std::to_string(getpid()));
   request.reserve = Mebibytes(options.reserve_mb);
@@ -119,6 +127,11 @@ int RunPrecursor(const Options& options) {
     }
     return !g_stop.load();
   });
+  if (!copy && copy.error().code == ErrorCode::kFailedPrecondition) {
+    // Somebody else's precursor holds it; trials will find it.
+    log::Info("the copy is there already", {{"held", copy.error().message}});
+    return 0;
+  }
   if (!copy) {
     log::Error("no copy made", {{"error", copy.error().message}});
     TellStaging(&link, options, "failed", Bytes{}, copy.error().message);
