@@ -18,7 +18,7 @@ using CostLookup = std::function<std::optional<double>(
 /// A suite's evaluations of one checkpoint, ordered and split for `slots` trials at once. Each
 /// carries everything a worker needs, so that an edited suite changes no work already entered.
 std::vector<NewEvaluation> PlanSuite(const Suite& suite, const std::string& run,
-                                     std::uint32_t slots, const CostLookup& learned);
+                                     std::uint32_t slots, double load_s, const CostLookup& learned);
 
 /// Tells suites apart by what they would enter.
 std::string SuiteStamp(const Suite& suite);
