@@ -38,7 +38,7 @@ M.partitions = {}
 M.default_partition = nil
 
 local OPTIONS = { "role", "run", "checkpoints", "suite", "lend", "checkpoint", "deadline", "recover" }
-local PREFIX = "_SLURM_SPANK_OPTION_coeval_llm%-"
+local PREFIX = "_SLURM_SPANK_OPTION_coeval_llm_"
 local NAME = "^[A-Za-z0-9._-]+$"
 local MAX_ENTRIES = 4096
 local MAX_NAME, MAX_PATH, MAX_SUITES, MAX_CPUS, MAX_RECOVER = 64, 4095, 1024, 65535, 1000

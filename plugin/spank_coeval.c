@@ -13,7 +13,7 @@
 
 SPANK_PLUGIN(coeval, 1)
 
-/* How Slurm itself passes a used option on to slurmctld and the job's steps. */
+/* How Slurm itself passes a used option on to slurmctld, with `_` for `-` in the option's name. */
 #define OPTION_VARIABLE_PREFIX "_SLURM_SPANK_OPTION_coeval_"
 
 /* Says which of our variables a job has from its own submission. A job submitted from inside a
@@ -47,6 +47,24 @@ static struct spank_option MakeOption(int option) {
       .val = option,
       .cb = KeepValue,
   };
+}
+
+static void OptionVariable(int option, char variable[kVariableMax]) {
+  snprintf(variable, kVariableMax, OPTION_VARIABLE_PREFIX "%s", kLlmOptionTexts[option].name);
+  for (char* c = variable; *c; ++c) {
+    if (*c == '-') *c = '_';
+  }
+}
+
+/* Slurm hands the options of a batch job to its script as SLURM_SPANK_*, and an sbatch in there
+ * would take them for its own. */
+static void ForgetOptionsOfEnclosingJob(void) {
+  for (int i = 0; i < kLlmOptionCount; ++i) {
+    char variable[kVariableMax], inherited[kVariableMax + sizeof "SLURM_SPANK_"];
+    OptionVariable(i, variable);
+    snprintf(inherited, sizeof inherited, "SLURM_SPANK_%s", variable);
+    unsetenv(inherited);
+  }
 }
 
 static void RegisterOptions(spank_t spank) {
@@ -91,7 +109,7 @@ static void PassOn(spank_t spank, int option, const char* text) {
     return;
   }
   char variable[kVariableMax];
-  snprintf(variable, sizeof variable, OPTION_VARIABLE_PREFIX "%s", names->name);
+  OptionVariable(option, variable);
   if (spank_job_control_setenv(spank, variable, text, 1) != ESPANK_SUCCESS)
     slurm_error("coeval: %s cannot be passed on; this job runs as if it had not been given",
                 names->name);
@@ -122,6 +140,9 @@ int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
   switch (spank_context()) {
     case S_CTX_ALLOCATOR:
     case S_CTX_LOCAL:
+      ForgetOptionsOfEnclosingJob();
+      RegisterOptions(spank);
+      break;
     case S_CTX_REMOTE:
       RegisterOptions(spank);
       break;
@@ -148,18 +169,5 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char* argv[]) {
     exit(EXIT_FAILURE);
   }
   PassOnAll(spank, values);
-  return ESPANK_SUCCESS;
-}
-
-/* In the job, after privileges were dropped. sbatch --export=NONE leaves our variables behind. */
-int slurm_spank_user_init(spank_t spank, int argc, char* argv[]) {
-  (void)argc;
-  (void)argv;
-  for (int i = 0; i < kLlmOptionCount; ++i) {
-    struct spank_option option = MakeOption(i);
-    char* text = NULL;
-    if (spank_option_getopt(spank, &option, &text) == ESPANK_SUCCESS && text)
-      spank_setenv(spank, kLlmOptionTexts[i].variable, text, 0);
-  }
   return ESPANK_SUCCESS;
 }

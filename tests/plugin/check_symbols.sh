@@ -5,7 +5,7 @@ set -euo pipefail
 library=$1 header=$2
 
 expected="plugin_name plugin_type plugin_version slurm_spank_init slurm_spank_init_post_opt"
-expected+=" slurm_spank_user_init spank_plugin_version"
+expected+=" spank_plugin_version"
 exported=$(nm -D --defined-only "$library" | awk '{print $3}' | LC_ALL=C sort | xargs)
 if [[ $exported != "$expected" ]]; then
   echo "exports: $exported" >&2

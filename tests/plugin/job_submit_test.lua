@@ -25,9 +25,9 @@ end
 local function job(options, fields)
   local env, size = {}, 0
   for option in options:gmatch("%S+") do
-    env[size], size = "_SLURM_SPANK_OPTION_coeval_llm-" .. option, size + 1
+    env[size], size = "_SLURM_SPANK_OPTION_coeval_llm_" .. option, size + 1
   end
-  env[size], size = "_SLURM_SPANK_OPTION_other_llm-role=pretrain", size + 1
+  env[size], size = "_SLURM_SPANK_OPTION_other_llm_role=pretrain", size + 1
   local made = { spank_job_env = env, spank_job_env_size = size, shared = slurm.NO_VAL16 }
   for key, value in pairs(fields or {}) do
     made[key] = value
