@@ -60,28 +60,30 @@ class Sandbox:
         self.dir = None
         self.env = {}
 
-    def start(self):
+    def prepare(self):
+        """Makes the folders: one for the sandbox, one for output that both users can write."""
         base = BUILD / "e2e"
         base.mkdir(parents=True, exist_ok=True)
         parent = base if others_may_enter(base) else None
         self.dir = Path(tempfile.mkdtemp(prefix=f"{self.name}.", dir=parent))
         self.dir.chmod(0o755)
-        # A place for output that both users can write.
         self.work = self.dir.with_name(self.dir.name + ".work")
         self.work.mkdir()
         self.work.chmod(0o1777)
+
+    def start(self):
+        self.prepare()
         done = self.script("up", "--build-dir", BUILD, *self.up_options)
         if done.returncode:
             # The logs of a cluster that did not start are worth keeping.
-            shutil.rmtree(self.work)
             raise AssertionError(f"slurm-sandbox up: {done.stderr}")
         self.env = self.read_environment()
         return self
 
-    def script(self, command, *options):
+    def script(self, *arguments, env=None):
         return subprocess.run(
-            [SCRIPT, command, "--dir", self.dir, *map(str, options)],
-            env=clean_environment(), capture_output=True, text=True, timeout=180,
+            [SCRIPT, *map(str, arguments), "--dir", self.dir],
+            env={**clean_environment(), **(env or {})}, capture_output=True, text=True, timeout=180,
         )  # fmt: skip
 
     def read_environment(self):
