@@ -117,7 +117,7 @@ static void PassOn(spank_t spank, int option, const char* text) {
 }
 
 static void PassOnAll(spank_t spank, const struct LlmValue values[kLlmOptionCount]) {
-  char entries[kLlmOptionCount * (kValueMax + kVariableMax)] = "";
+  char entries[kLlmOptionCount * (kValueMax + kVariableMax)];
   size_t used = 0;
   for (int i = 0; i < kLlmOptionCount; ++i) {
     /* The value may be the variable that setenv replaces. */

@@ -27,16 +27,23 @@ class SlurmTest(unittest.TestCase):
     def tearDown(self):
         SANDBOX.cancel_all()
         self.assertLessEqual(
-            SANDBOX.node_states(), {"idle", "mixed", "allocated", "completing", "planned"}, "a node was drained"
+            SANDBOX.node_states(),
+            {"idle", "mixed", "allocated", "completing", "planned"},
+            "a node was drained",
         )
 
 
 class OptionsTest(SlurmTest):
     def test_command_line_reaches_admin_comment(self):
         job = SANDBOX.sbatch(
-            "--llm-role=pretrain", "--llm-run=r7", "--llm-checkpoints=/ckpt/r7", "--llm-suite=core,extra",
-            "--llm-lend=cpus=16,mem=200G", "--llm-deadline=10", "--llm-recover=3",
-        )  # fmt: skip
+            "--llm-role=pretrain",
+            "--llm-run=r7",
+            "--llm-checkpoints=/ckpt/r7",
+            "--llm-suite=core,extra",
+            "--llm-lend=cpus=16,mem=200G",
+            "--llm-deadline=10",
+            "--llm-recover=3",
+        )
         self.assertEqual(
             SANDBOX.job(job)["AdminComment"],
             '{"coeval":1,"role":"pretrain","run":"r7","checkpoints":"/ckpt/r7","suite":"core,extra",'
@@ -62,23 +69,26 @@ class OptionsTest(SlurmTest):
     def test_salloc_and_srun(self):
         show = 'scontrol -o show job "$SLURM_JOB_ID"'
         for program, option, env in [
-            ("salloc", ["--llm-role=debug"], {}), ("srun", ["--llm-role=debug"], {}),
-            ("salloc", [], {"COEVAL_ROLE": "debug"}), ("srun", [], {"COEVAL_ROLE": "debug"}),
-        ]:  # fmt: skip
+            ("salloc", ["--llm-role=debug"], {}),
+            ("srun", ["--llm-role=debug"], {}),
+            ("salloc", [], {"COEVAL_ROLE": "debug"}),
+            ("srun", [], {"COEVAL_ROLE": "debug"}),
+        ]:
             with self.subTest(program=program, env=env):
                 done = SANDBOX.run(program, *option, "bash", "-c", show, env=env)
                 self.assertIn('AdminComment={"coeval":1,"role":"debug"}', done.stdout)
 
     def test_values_are_in_the_jobs_environment(self):
         job = SANDBOX.sbatch(
-            "--llm-role=eval", wrap='echo "$COEVAL_ROLE $COEVAL_RUN"; srun printenv COEVAL_RUN',
+            "--llm-role=eval",
+            wrap='echo "$COEVAL_ROLE $COEVAL_RUN"; srun printenv COEVAL_RUN',
             env={"COEVAL_RUN": "r7"},
-        )  # fmt: skip
+        )
         SANDBOX.wait_end(job)
         self.assertEqual(SANDBOX.output(job).split(), ["eval", "r7", "r7"])
 
     def test_a_job_submitted_from_a_job_inherits_no_role(self):
-        inner = 'sbatch --parsable --wrap true; COEVAL_ROLE=debug sbatch --parsable --wrap true'
+        inner = "sbatch --parsable --wrap true; COEVAL_ROLE=debug sbatch --parsable --wrap true"
         job = SANDBOX.sbatch("--llm-role=pretrain", "--llm-run=r7", wrap=inner)
         SANDBOX.wait_end(job)
         plain, own = SANDBOX.output(job).split()
@@ -106,11 +116,14 @@ class RefusalTest(SlurmTest):
 
     def test_wrong_values(self):
         for option, value, remedy in [
-            ("--llm-role", "training", "use pretrain, sft, mllm"), ("--llm-run", "a/b", "use 1 to 64 of"),
-            ("--llm-checkpoints", "ckpt", "write the whole path"), ("--llm-suite", "a,,b", "use name"),
-            ("--llm-lend", "cpus=0,mem=1G", "must be 1..65535"), ("--llm-deadline", "soon", "write MM"),
+            ("--llm-role", "training", "use pretrain, sft, mllm"),
+            ("--llm-run", "a/b", "use 1 to 64 of"),
+            ("--llm-checkpoints", "ckpt", "write the whole path"),
+            ("--llm-suite", "a,,b", "use name"),
+            ("--llm-lend", "cpus=0,mem=1G", "must be 1..65535"),
+            ("--llm-deadline", "soon", "write MM"),
             ("--llm-recover", "yes", "use off, on or a count"),
-        ]:  # fmt: skip
+        ]:
             with self.subTest(option=option):
                 line = self.refused(f"{option}={value}")
                 self.assertIn(f"{option}={value}: ", line)
@@ -154,8 +167,15 @@ class RoleTest(SlurmTest):
     def test_roles_give_qos_and_site_factor(self):
         whole = ["-N4", "--ntasks-per-node=48"]
         SANDBOX.wait_state(SANDBOX.sbatch("--qos=normal", *whole, wrap="sleep 300"), "RUNNING")
-        site_of = {"pretrain": 1000, "sft": 500, "mllm": 500, "debug": 300, "metric": 200,
-                   "precursor": 200, "eval": 100}  # fmt: skip
+        site_of = {
+            "pretrain": 1000,
+            "sft": 500,
+            "mllm": 500,
+            "debug": 300,
+            "metric": 200,
+            "precursor": 200,
+            "eval": 100,
+        }
         jobs = {role: SANDBOX.sbatch(f"--llm-role={role}", *whole) for role in site_of}
         for role, job in jobs.items():
             self.assertEqual(SANDBOX.job(job)["QOS"], role)
@@ -173,7 +193,9 @@ class RoleTest(SlurmTest):
         self.assertEqual(SANDBOX.job(job)["QOS"], "debug")
 
     def test_pretraining_takes_gpus_from_trials(self):
-        trial = SANDBOX.sbatch("--llm-role=eval", "--gpus-per-node=8", "--requeue", wrap="sleep 300")
+        trial = SANDBOX.sbatch(
+            "--llm-role=eval", "--gpus-per-node=8", "--requeue", wrap="sleep 300"
+        )
         SANDBOX.wait_state(trial, "RUNNING")
         training = SANDBOX.sbatch("--llm-role=pretrain", "-N4", "--gpus-per-node=8", wrap="sleep 5")
         SANDBOX.wait_state(training, "RUNNING", "COMPLETED")
@@ -184,17 +206,28 @@ class RoleTest(SlurmTest):
 class LendTest(SlurmTest):
     def test_an_exclusive_job_leaves_what_only_evaluation_may_use(self):
         training = SANDBOX.sbatch(
-            "--llm-role=pretrain", "--llm-run=r7", "--llm-lend=cpus=16,mem=200G", "--exclusive", "-N4",
-            "--gpus-per-node=8", wrap="sleep 300",
-        )  # fmt: skip
+            "--llm-role=pretrain",
+            "--llm-run=r7",
+            "--llm-lend=cpus=16,mem=200G",
+            "--exclusive",
+            "-N4",
+            "--gpus-per-node=8",
+            wrap="sleep 300",
+        )
         fields = SANDBOX.wait_state(training, "RUNNING")
         self.assertEqual(fields["NumCPUs"], "192")
         self.assertIn("mem=3000000M", fields["TRES"])
         # All that is lent, on every node, goes to metric jobs.
         metric = SANDBOX.sbatch(
-            "-p", "lend", "--llm-role=metric", "-N4", "-c16", "--ntasks-per-node=1", "--mem=250000",
+            "-p",
+            "lend",
+            "--llm-role=metric",
+            "-N4",
+            "-c16",
+            "--ntasks-per-node=1",
+            "--mem=250000",
             wrap="sleep 300",
-        )  # fmt: skip
+        )
         SANDBOX.wait_state(metric, "RUNNING")
         # Nobody else gets in: not by the training partition, not by the lending one.
         other = SANDBOX.sbatch("--llm-role=debug")

@@ -83,15 +83,21 @@ class Sandbox:
     def script(self, *arguments, env=None):
         return subprocess.run(
             [SCRIPT, *map(str, arguments), "--dir", self.dir],
-            env={**clean_environment(), **(env or {})}, capture_output=True, text=True, timeout=180,
-        )  # fmt: skip
+            env={**clean_environment(), **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=180,
+        )
 
     def read_environment(self):
         exports = self.script("env").stdout
         shown = subprocess.run(
             ["bash", "-c", 'eval "$1" && env -0', "bash", exports],
-            env=clean_environment(), capture_output=True, text=True, check=True,
-        )  # fmt: skip
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return dict(line.split("=", 1) for line in shown.stdout.split("\0") if line)
 
     def stop(self):
@@ -109,9 +115,15 @@ class Sandbox:
             ids = [f"--reuid={OTHER_UID}", f"--regid={OTHER_UID}", "--clear-groups"]
             argv = ["setpriv", *ids, *argv]
         return subprocess.run(
-            argv, env={**self.env, **(env or {})}, cwd=cwd or self.work, capture_output=True,
-            text=True, timeout=timeout_s, check=check, input=text_in,
-        )  # fmt: skip
+            argv,
+            env={**self.env, **(env or {})},
+            cwd=cwd or self.work,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=check,
+            input=text_in,
+        )
 
     def sbatch(self, *options, wrap="true", user=None, env=None):
         """Submits a job and returns its id; fails the test if it was refused."""
