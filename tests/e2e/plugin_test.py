@@ -1,4 +1,4 @@
-"""--llm-* options on a real Slurm: what users may say, what becomes of it, and what it never breaks."""
+"""--llm-* options on a real Slurm: what users may say, what it does, what it never breaks."""
 
 import json
 import os
@@ -182,7 +182,11 @@ class RoleTest(SlurmTest):
 
         def priorities():
             shown = SANDBOX.run("sprio", "-h", "-o", "%i %S").stdout.split()
-            return dict(zip(shown[::2], shown[1::2])) if len(shown) == 2 * len(jobs) else None
+            return (
+                dict(zip(shown[::2], shown[1::2], strict=True))
+                if len(shown) == 2 * len(jobs)
+                else None
+            )
 
         # SITE is a term of the multifactor priority: age, fair share and QOS stay in force.
         shown = wait_for("sprio to list the jobs", priorities)

@@ -32,7 +32,7 @@ ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_F
 
 
 def wait_for(what, condition, timeout_s=60, interval_s=0.1):
-    """Polls until condition() is true and returns what it gave; fails with `what` at the deadline."""
+    """Polls until condition() is true and returns its value; fails with `what` at the deadline."""
     deadline = time.monotonic() + timeout_s
     while not (value := condition()):
         if time.monotonic() > deadline:
