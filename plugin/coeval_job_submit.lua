@@ -292,6 +292,16 @@ local function share_node(job_desc, place)
   end
 end
 
+-- The first of the job's partitions that lends, and its name.
+local function find_place(job_desc)
+  for name in (job_desc.partition or M.default_partition or ""):gmatch("[^,]+") do
+    if M.partitions[name] then
+      return M.partitions[name], name
+    end
+  end
+  return nil
+end
+
 local function refuse(line)
   slurm.log_user("coeval: %s", line)
   return slurm.ERROR
@@ -303,8 +313,7 @@ local function submit(job_desc)
     job_desc.admin_comment = ""
   end
   local given, any = collect(job_desc)
-  local partition = job_desc.partition or M.default_partition
-  local place = partition and M.partitions[partition]
+  local place, partition = find_place(job_desc)
   local tag = {}
   if any then
     local line

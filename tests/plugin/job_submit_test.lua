@@ -90,6 +90,8 @@ do -- --exclusive leaves what the nodes lend.
   expect("memory by CPU stays", made.min_mem_per_node, nil)
   _, made = submit("", { shared = 0, partition = "other" })
   expect("other partitions are not ours", made.shared, 0)
+  _, made = submit("", { shared = 0, partition = "other,gpu" })
+  expect("one of several partitions is ours", made.pn_min_cpus, 48)
   _, made = submit("role=pretrain", { shared = 2 })
   expect("--exclusive=user is not ours", made.shared, 2)
   local rc = submit("role=pretrain lend=cpus=17,mem=1G")
