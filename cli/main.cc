@@ -113,6 +113,10 @@ int main(int argc, char** argv) {
 
   for (CLI::App* command : app.get_subcommands({}))
     command->set_help_flag("--help", "Print this help and exit");
+  if (argc > 1 && argv[1][0] != '-' && app.get_subcommand_no_throw(argv[1]) == nullptr) {
+    std::cerr << "coeval: unknown command '" << argv[1] << "'; 'coeval --help' lists them\n";
+    return kUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& fault) {

@@ -44,11 +44,12 @@ struct BatchJob {
 
 /// What to change of a job; fields left out stay.
 struct JobUpdate {
-  std::optional<std::int32_t>
-      site_factor;           // Added to the multifactor priority; ±NICE_OFFSET range.
-  std::optional<bool> hold;  // true: priority 0; false: release.
-  std::optional<std::vector<std::string>> req_nodes;  // Empty list: lift the restriction.
-  std::optional<Seconds> time_limit;
+  std::optional<std::int32_t> site_factor =
+      std::nullopt;  // Added to the multifactor priority; ±NICE_OFFSET range.
+  std::optional<bool> hold = std::nullopt;  // true: priority 0; false: release.
+  std::optional<std::vector<std::string>> req_nodes =
+      std::nullopt;  // Empty list: lift the restriction.
+  std::optional<Seconds> time_limit = std::nullopt;
 };
 
 class Gateway {
