@@ -10,9 +10,8 @@ int Completion(const std::string& shell) {
     return Complain(
                {ErrorCode::kInvalidArgument, "no completion for '" + shell + "'; known: bash"}),
            kUsage;
-  std::cout
-      << R"bash(# Bash completion for coeval. Install as /usr/share/bash-completion/completions/coeval
-# or source it: source <(coeval completion bash)
+  std::cout << R"bash(# Bash completion for coeval. Install as
+# /usr/share/bash-completion/completions/coeval or source it: source <(coeval completion bash)
 _coeval_names() {
   coeval "$@" --json 2>/dev/null | sed -n 's/^ *"\(run\|campaign\)": "\([^"]*\)".*/\2/p' | sort -u
 }

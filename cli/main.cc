@@ -1,5 +1,7 @@
 // coeval: what people type. See coeval(1).
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 
@@ -75,7 +77,8 @@ int main(int argc, char** argv) {
   auto* eval = app.add_subcommand("eval", "Have checkpoints evaluated");
   eval->add_option("--suite", eval_options.suites, "Suites, separated by commas")
       ->required()
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   eval->add_option("--name", eval_options.name, "A name for the campaign");
   eval->add_flag("--wait", eval_options.wait, "Wait for the scores and print them");
   eval->add_option("checkpoints", eval_options.checkpoints, "Checkpoint folders")->required();
@@ -113,7 +116,12 @@ int main(int argc, char** argv) {
 
   for (CLI::App* command : app.get_subcommands({}))
     command->set_help_flag("--help", "Print this help and exit");
-  if (argc > 1 && argv[1][0] != '-' && app.get_subcommand_no_throw(argv[1]) == nullptr) {
+  const auto commands = app.get_subcommands({});
+  const bool known = argc < 2 || argv[1][0] == '-' ||
+                     std::any_of(commands.begin(), commands.end(), [&](const CLI::App* command) {
+                       return command->get_name() == argv[1];
+                     });
+  if (!known) {
     std::cerr << "coeval: unknown command '" << argv[1] << "'; 'coeval --help' lists them\n";
     return kUsage;
   }

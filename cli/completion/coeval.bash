@@ -1,5 +1,5 @@
-# Bash completion for coeval. Install as /usr/share/bash-completion/completions/coeval
-# or source it: source <(coeval completion bash)
+# Bash completion for coeval. Install as
+# /usr/share/bash-completion/completions/coeval or source it: source <(coeval completion bash)
 _coeval_names() {
   coeval "$@" --json 2>/dev/null | sed -n 's/^ *"\(run\|campaign\)": "\([^"]*\)".*/\2/p' | sort -u
 }

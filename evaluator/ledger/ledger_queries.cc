@@ -176,14 +176,15 @@ Result<bool> Ledger::IsRunCancelled(const std::string& run) {
 
 Result<std::vector<Progress>> Ledger::ProgressOfAll() {
   Statement rows(db_, R"sql(
-    SELECT o.owner, e.fingerprint, e.suite, count(*), sum(e.state = 'done'), sum(e.state = 'failed'),
-      sum(e.state = 'cancelled'), max(r.feedback_delay_s),
+    SELECT o.owner, e.fingerprint, e.suite, count(*), sum(e.state = 'done'),
+      sum(e.state = 'failed'), sum(e.state = 'cancelled'), max(r.feedback_delay_s),
       sum(EXISTS (SELECT 1 FROM work w WHERE w.evaluation = e.id AND w.state = 'leased')),
       sum((SELECT coalesce(sum(cost_s), 0) FROM work w WHERE w.evaluation = e.id AND
            w.stage = 'inference' AND w.state IN ('pending', 'leased'))),
       sum((SELECT coalesce(sum(cost_s), 0) FROM work w WHERE w.evaluation = e.id AND
            w.stage = 'metric' AND w.state IN ('pending', 'leased', 'blocked')))
-    FROM owners o JOIN evaluations e ON e.id = o.evaluation LEFT JOIN results r ON r.evaluation = e.id
+    FROM owners o JOIN evaluations e ON e.id = o.evaluation
+      LEFT JOIN results r ON r.evaluation = e.id
     GROUP BY o.owner, e.fingerprint, e.suite ORDER BY o.owner, e.fingerprint, e.suite)sql");
   return Collect<Progress>(&rows, [](const Statement& row) {
     Progress progress;
@@ -244,9 +245,11 @@ Result<std::vector<ResultRow>> Ledger::Results(const std::string& owner, const s
   Statement rows(db_, R"sql(
     SELECT e.fingerprint, c.path, c.step, e.run, e.suite, e.dataset, e.version, e.settings,
       r.primary_metric, r.metrics, r.value, r.feedback_delay_s, r.items, r.known_at,
-      i.job_id, i.node, (SELECT sum(seconds) FROM work WHERE evaluation = e.id AND stage = 'inference'),
+      i.job_id, i.node,
+      (SELECT sum(seconds) FROM work WHERE evaluation = e.id AND stage = 'inference'),
       m.job_id, m.node, m.seconds
-    FROM results r JOIN evaluations e ON e.id = r.evaluation JOIN checkpoints c ON c.fingerprint = e.fingerprint
+    FROM results r JOIN evaluations e ON e.id = r.evaluation
+      JOIN checkpoints c ON c.fingerprint = e.fingerprint
     LEFT JOIN work i ON i.evaluation = e.id AND i.stage = 'inference' AND i.shard = i.shards - 1
     LEFT JOIN work m ON m.evaluation = e.id AND m.stage = 'metric'
     WHERE (?1 = '' OR EXISTS (SELECT 1 FROM owners o WHERE o.evaluation = e.id AND o.owner = ?1))
@@ -282,7 +285,8 @@ Result<std::vector<FailureRow>> Ledger::Failures(const std::string& owner,
       w.attempts + w.lost,
       CASE WHEN w.stage = 'metric' THEN (SELECT out FROM work p WHERE p.evaluation = e.id AND
         p.stage = 'inference' ORDER BY p.shard LIMIT 1) ELSE '' END
-    FROM work w JOIN evaluations e ON e.id = w.evaluation JOIN checkpoints c ON c.fingerprint = e.fingerprint
+    FROM work w JOIN evaluations e ON e.id = w.evaluation
+      JOIN checkpoints c ON c.fingerprint = e.fingerprint
     WHERE w.state = 'failed'
       AND (?1 = '' OR EXISTS (SELECT 1 FROM owners o WHERE o.evaluation = e.id AND o.owner = ?1))
       AND (?2 = '' OR e.suite = ?2)

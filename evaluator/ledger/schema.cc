@@ -51,7 +51,8 @@ CREATE TABLE work (
   last_item INTEGER NOT NULL,
   cost_s REAL NOT NULL,
   place INTEGER NOT NULL,          -- The planner's order; smaller first.
-  state TEXT NOT NULL CHECK (state IN ('blocked', 'pending', 'leased', 'done', 'failed', 'cancelled')),
+  state TEXT NOT NULL CHECK (state IN ('blocked', 'pending', 'leased', 'done', 'failed',
+                                       'cancelled')),
   token INTEGER NOT NULL DEFAULT 0,  -- The fencing token of the lease that counts.
   lease_expires REAL,
   job_id TEXT NOT NULL DEFAULT '',

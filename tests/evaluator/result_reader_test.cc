@@ -59,11 +59,13 @@ TEST_F(ResultReaderTest, RefusesWhatIsNoScore) {
 TEST_F(ResultReaderTest, ReadsWhatLmEvaluationHarnessLeaves) {
   fs::create_directories(folder_ / "model");
   std::ofstream(folder_ / "model/results_2026.json")
-      << R"({"results":{"arc":{"alias":"arc","acc,none":0.4,"acc_stderr,none":0.1,"acc_norm,none":0.5}},
+      << R"({"results":{"arc":{"alias":"arc","acc,none":0.4,"acc_stderr,none":0.1,
+        "acc_norm,none":0.5}},
     "n-samples":{"arc":{"original":100,"effective":100}}})";
   EXPECT_EQ(
       *ReadScore("lm_eval", folder_, 100, "arc"),
-      R"({"primary":"acc_norm","value":0.5,"metrics":{"acc":0.4,"acc_stderr":0.1,"acc_norm":0.5},"items":100})");
+      R"({"primary":"acc_norm","value":0.5,"metrics":{"acc":0.4,"acc_stderr":0.1,)"
+      R"("acc_norm":0.5},"items":100})");
   EXPECT_FALSE(ReadScore("lm_eval", folder_, 101, "arc"));
 }
 

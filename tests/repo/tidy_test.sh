@@ -14,7 +14,9 @@ for file in "${sources[@]}"; do
   [[ -z $long ]] || complain "$file:$long: longer than 100 columns"
 done
 while read -r test; do
-  grep -rqF --include=CMakeLists.txt "$(basename "$test")" tests || complain "$test is in no CMakeLists.txt"
+  name=$(basename "$test")
+  grep -qwE "$name|${name%.*}|${name%_test.*}" "${test%/*}/CMakeLists.txt" "${test%/*/*}/CMakeLists.txt" 2>/dev/null ||
+    complain "$test is in no CMakeLists.txt"
 done < <(find tests -name '*_test.*' -type f)
 mapfile -t scripts < <(grep -rlE '^#!(/bin/sh|/usr/bin/env bash|/bin/bash)' .ci scripts tests --include='*' 2>/dev/null | grep -v '\.py$')
 shellcheck "${scripts[@]}" || complain "shellcheck found faults"

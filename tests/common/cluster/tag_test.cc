@@ -7,7 +7,8 @@ namespace {
 
 TEST(Tag, SurvivesARoundTrip) {
   const std::string text =
-      R"({"coeval":1,"role":"pretrain","run":"r7","checkpoints":"/c","suite":"a,b","lend":{"cpus":16,"mem_mb":204800},"deadline_s":600,"recover":-1})";
+      R"({"coeval":1,"role":"pretrain","run":"r7","checkpoints":"/c","suite":"a,b",)"
+      R"("lend":{"cpus":16,"mem_mb":204800},"deadline_s":600,"recover":-1})";
   const auto tag = ParseTag(text);
   ASSERT_TRUE(tag && *tag);
   EXPECT_EQ((*tag)->role, Role::kPretrain);
