@@ -4,7 +4,7 @@
 
 namespace coeval::cli {
 
-// The same text as cli/completion/coeval.bash, which packages install; a test compares them.
+// The build writes it to a file, too, which packages install.
 int Completion(const std::string& shell) {
   if (shell != "bash")
     return Complain(

@@ -1,10 +1,12 @@
 // Checks an installation: each line OK, WARN or FAIL with the remedy.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <optional>
 
 #include "cli/commands.h"
 #include "common/base/files.h"
@@ -86,6 +88,21 @@ Finding CheckSlurm(const std::string& config) {
   return {"slurmctld", Grade::kOk, "Slurm " + version};
 }
 
+// `22.05.8` of a SPANK plugin's plugin_version, the Slurm whose headers it was built with.
+std::string BuiltFor(const std::string& path) {
+  void* library = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr) return "";
+  const auto* version = static_cast<const unsigned*>(::dlsym(library, "plugin_version"));
+  std::string text;
+  if (version != nullptr) {
+    const std::string minor = std::to_string(*version >> 8 & 0xff);
+    text = std::to_string(*version >> 16 & 0xff) + "." + (minor.size() < 2 ? "0" : "") + minor +
+           "." + std::to_string(*version & 0xff);
+  }
+  ::dlclose(library);
+  return text;
+}
+
 Finding CheckPlugin(const std::string& config) {
   const std::string version = ConfigValue(config, "SLURM_VERSION");
   const char* conf = std::getenv("SLURM_CONF");
@@ -93,25 +110,33 @@ Finding CheckPlugin(const std::string& config) {
   std::string plugstack = ConfigValue(config, "PlugStackConfig");
   if (plugstack.empty() || plugstack == "(null)") plugstack = (folder / "plugstack.conf").string();
   const std::string line = PluginLine(plugstack, 0);
-  if (line.empty())
+  if (line.empty()) {
     return {"plugin", Grade::kFail,
             plugstack + " does not name spank_coeval.so; add 'optional PATH/spank_coeval.so'"};
-  if (!line.starts_with("optional"))
+  }
+  if (!line.starts_with("optional")) {
     return {"plugin", Grade::kWarn,
             "'" + line + "' should be optional, or a missing file stops all submissions"};
+  }
   const auto slash = line.find('/');
   const std::string path = slash == std::string::npos
                                ? ""
                                : line.substr(slash, line.find_first_of(" \t", slash) - slash);
-  if (!path.empty() && ::access(path.c_str(), R_OK) != 0)
+  if (!path.empty() && ::access(path.c_str(), R_OK) != 0) {
     return {"plugin", Grade::kFail, path + " is missing; install it, or remove its line"};
-  const std::string help = Run({"sbatch", "--help"});
-  if (help.find("--llm-role") == std::string::npos) {
-    return {"plugin", Grade::kFail,
-            "sbatch does not know --llm-role; " + path + " must be built for Slurm " +
-                MajorMinor(version)};
   }
-  return {"plugin", Grade::kOk, path + ", loaded by sbatch of Slurm " + version};
+  const std::string built = BuiltFor(path);
+  if (MajorMinor(built) != MajorMinor(version)) {
+    return {"plugin", Grade::kFail,
+            path + " was built for Slurm " + (built.empty() ? "(unknown)" : built) +
+                ", this is Slurm " + version + "; build it against this one"};
+  }
+  if (Run({"sbatch", "--help"}).find("--llm-role") == std::string::npos) {
+    return {"plugin", Grade::kFail,
+            "sbatch does not know --llm-role although " + path +
+                " is there; 'sbatch -vv' says what Slurm has against it"};
+  }
+  return {"plugin", Grade::kOk, path + ", built for Slurm " + built};
 }
 
 Finding CheckJobSubmit(const std::string& config) {
@@ -161,6 +186,21 @@ Finding CheckCoevald(const Common& common) {
           "is " + status + ", slurm " + TextOr(*health, "slurm") + "; see its log"};
 }
 
+// The file that coevald would read at its next reload, where we can read it.
+std::optional<Finding> CheckPolicyFile(const Common& common) {
+  const auto policy = AskCoevald(common, "GET", "/v1/policy");
+  if (!policy) return std::nullopt;
+  const std::string file = TextOr(*policy, "file");
+  if (::access(file.c_str(), R_OK) != 0) return std::nullopt;
+  ProcessSpec spec;
+  spec.argv = {"coevald", "--check-config", file};
+  spec.environment = CurrentEnvironment();
+  const auto checked = RunProcess(spec, Milliseconds{15000});
+  if (!checked) return std::nullopt;  // coevald is not installed here.
+  if (checked->code == 0) return Finding{"policy", Grade::kOk, file};
+  return Finding{"policy", Grade::kFail, checked->err.substr(0, checked->err.find('\n'))};
+}
+
 Finding CheckEvaluator(const Common& common) {
   const auto health = AskEvaluator(common, "GET", "/healthz");
   if (!health) return {"evaluator", Grade::kWarn, health.error().message};
@@ -187,6 +227,7 @@ int Doctor(const Common& common) {
   }
   findings.push_back(CheckMunge(common));
   findings.push_back(CheckCoevald(common));
+  if (auto policy = CheckPolicyFile(common)) findings.push_back(std::move(*policy));
   findings.push_back(CheckEvaluator(common));
   bool failed = false;
   Json list = Json::array();

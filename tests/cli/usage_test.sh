@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # coeval's exit codes and messages without any daemon, and its completion script.
 set -euo pipefail
-coeval=$1 source=$2
+coeval=$1
 export COEVAL_EVALUATOR=unix:/nonexistent/evaluator.sock COEVALD_SOCKET=/nonexistent/coevald.sock
 failures=0
 expect() {  # expect STATUS TEXT ARG…
@@ -24,8 +24,5 @@ expect 1 "name another with --evaluator or COEVAL_EVALUATOR" results
 expect 1 "name another with --coevald or COEVALD_SOCKET" explain 1
 expect 2 "no completion for 'zsh'" completion zsh
 bash -n <("$coeval" completion bash)
-if ! diff <("$coeval" completion bash) "$source/cli/completion/coeval.bash"; then
-  echo "cli/completion/coeval.bash is not what 'coeval completion bash' prints"
-  failures=$((failures + 1))
-fi
+shellcheck -s bash <("$coeval" completion bash)
 exit $((failures > 0))

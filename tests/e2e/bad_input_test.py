@@ -1,6 +1,7 @@
 """Bad input and broken surroundings: one clear line, a non-zero exit, nothing lost and nothing half done."""
 
 import os
+import signal
 import stat
 import subprocess
 import unittest
@@ -92,8 +93,12 @@ class BadInputTest(unittest.TestCase):
             running.write_text(bad.read_text())
             self.refuses(evaluation.coeval("policy", "reload"), "gpu_quota is many")
             self.assertEqual(evaluation.json("policy", "show")["policy"]["eval"]["gpu_quota"], 16)
+            running.write_text(good.replace("gpu_quota: 16", "gpu_quota: 12"))
+            os.kill(SANDBOX.daemon_pid("coevald"), signal.SIGHUP)
+            wait_for("SIGHUP to take effect", lambda: evaluation.json("policy", "show")["policy"]["eval"]["gpu_quota"] == 12, 30)
         finally:
             running.write_text(good)
+            evaluation.coeval("policy", "reload")
 
     def test_no_room_for_staging_falls_back_and_says_so(self):
         disk = SANDBOX.work / "disk"

@@ -81,7 +81,7 @@ class FaultTest(unittest.TestCase):
 
     def test_kill_9_of_coevald(self):
         evaluation = self.evaluate(0.5)
-        pid = int(SANDBOX.run("bash", "-c", "pgrep -n -f -- \"$0\"", "--socket " + SANDBOX.env["COEVALD_SOCKET"]).stdout)
+        pid = SANDBOX.daemon_pid("coevald")
         evaluation.campaign(*self.checkpoints)
         self.wait_results(evaluation, 1)
         os.kill(pid, signal.SIGKILL)

@@ -13,6 +13,7 @@ deadline, and no test asserts how long something took.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -151,6 +152,9 @@ class Sandbox:
 
     def wait_end(self, job_id, timeout_s=60):
         return self.wait_state(job_id, *ENDED, timeout_s=timeout_s)
+
+    def daemon_pid(self, name):
+        return json.loads((self.dir / "sandbox.json").read_text())["processes"][name]["pid"]
 
     def cancel_all(self):
         """Ends all jobs and waits until the nodes are free, for the next test."""
