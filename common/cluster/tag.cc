@@ -2,6 +2,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
 
 namespace coeval::cluster {
@@ -37,7 +38,18 @@ std::string JoinComma(const std::vector<std::string>& parts) {
   return text;
 }
 
-// Throws nlohmann's exceptions on wrong types; ParseTag catches them.
+// A whole number within bounds; nlohmann alone would turn -1 into 4294967295.
+std::int64_t Whole(const Json& object, const char* key, std::int64_t least, std::int64_t most) {
+  const Json& value = object.at(key);
+  if (!value.is_number_integer())
+    throw std::invalid_argument(std::string(key) + " is no whole number");
+  const auto number = value.get<std::int64_t>();
+  if (number < least || number > most)
+    throw std::out_of_range(std::string(key) + " is out of range");
+  return number;
+}
+
+// Throws on wrong types and values; ParseTag catches.
 Tag ReadTag(const Json& object) {
   Tag tag;
   if (object.contains("role")) {
@@ -49,12 +61,19 @@ Tag ReadTag(const Json& object) {
   tag.suites = SplitComma(object.value("suite", ""));
   if (object.contains("lend")) {
     const Json& lend = object.at("lend");
-    tag.lend = Lend{lend.value("cpus", std::uint32_t{0}), lend.value("mem_mb", std::uint64_t{0})};
+    if (!lend.is_object()) throw std::invalid_argument("lend is no object");
+    tag.lend = Lend{};
+    constexpr std::int64_t kMost = INT64_C(1) << 40;
+    if (lend.contains("cpus"))
+      tag.lend->cpus = static_cast<std::uint32_t>(Whole(lend, "cpus", 0, 65535));
+    if (lend.contains("mem_mb"))
+      tag.lend->mem_mb = static_cast<std::uint64_t>(Whole(lend, "mem_mb", 0, kMost));
   }
   tag.checkpoint = object.value("checkpoint", "");
   if (object.contains("deadline_s"))
-    tag.deadline = Seconds{object.at("deadline_s").get<std::int64_t>()};
-  if (object.contains("recover")) tag.recover = object.at("recover").get<int>();
+    tag.deadline = Seconds{Whole(object, "deadline_s", 0, INT64_C(1) << 40)};
+  if (object.contains("recover"))
+    tag.recover = static_cast<int>(Whole(object, "recover", -1, 1000000));
   return tag;
 }
 
@@ -77,6 +96,10 @@ std::optional<Role> ParseRole(std::string_view name) {
 Result<std::optional<Tag>> ParseTag(std::string_view admin_comment) {
   if (!admin_comment.starts_with('{')) return std::optional<Tag>{};
   const Json object = Json::parse(admin_comment, nullptr, false);
+  if (object.is_discarded() && admin_comment.starts_with("{\"coeval\"")) {
+    return Fail(ErrorCode::kCorrupt,
+                "AdminComment '" + std::string(admin_comment) + "' is cut off");
+  }
   if (!object.is_object() || !object.contains("coeval")) return std::optional<Tag>{};
   try {
     return std::optional<Tag>{ReadTag(object)};

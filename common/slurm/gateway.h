@@ -7,7 +7,8 @@
 // Errors every call may return: kUnavailable (slurmctld is away, nothing was done),
 // kUnknownOutcome (timed out after sending: look before repeating), kPermissionDenied,
 // kNotFound (no such job), kResourceExhausted (a limit that passes with time: QOS or association
-// submit limit), kInvalidArgument (a limit that never passes, a bad request).
+// submit limit), kFailedPrecondition (not in the
+// job's present state), kInvalidArgument (a limit that never passes, a bad request).
 #pragma once
 
 #include <cstdint>

@@ -173,6 +173,8 @@ Job ReadJob(const slurm_job_info_t& raw, UserNames* names) {
   const char* allocated = Text(raw.tres_alloc_str).empty() ? raw.tres_req_str : raw.tres_alloc_str;
   const std::string tres = Text(allocated);
   job.gpus = Count(TresValue(tres, "gres/gpu"));
+  // Without AccountingStorageTRES=gres/gpu only the allocated GRES say it.
+  if (job.gpus == 0) job.gpus = GpusOfGres(raw.gres_total);
   if (const auto memory = ParseSlurmSize(TresValue(tres, "mem"))) {
     job.memory_mb = ToMebibytes(*memory);
   }
@@ -302,6 +304,16 @@ ErrorCode CodeOfErrno(int number) {
       return ErrorCode::kNotFound;
     case ESLURM_ACCOUNTING_POLICY:
       return ErrorCode::kResourceExhausted;
+    case EAGAIN:
+    case SLURM_PROTOCOL_AUTHENTICATION_ERROR:
+    case ESLURM_AUTH_CRED_INVALID:
+      return ErrorCode::kUnavailable;
+    case ESLURM_DISABLED:
+    case ESLURM_JOB_PENDING:
+    case ESLURM_JOB_NOT_PENDING:
+    case ESLURM_JOB_NOT_RUNNING:
+    case ESLURM_TRANSITION_STATE_NO_UPDATE:
+      return ErrorCode::kFailedPrecondition;
     default:
       return ErrorCode::kInvalidArgument;
   }
@@ -333,6 +345,9 @@ class Loaded {
   Loaded(const Loaded&) = delete;
   Loaded& operator=(const Loaded&) = delete;
   ~Loaded() { Reset(nullptr); }
+
+  /// nullptr until the first.
+  const Message* Last() const { return message_; }
 
   /// `load(update_time, &message)` as libslurm's functions are.
   template <class Load>
@@ -449,7 +464,7 @@ class LibslurmGateway final : public Gateway {
   }
 
   Result<> Cancel(JobId id) override {
-    const std::string text = std::to_string(id.value);
+    const std::string text = NameOf(id);
     // As scancel does: slurmctld sends SIGTERM first and SIGKILL after KillWait.
     if (slurm_kill_job2(text.c_str(), SIGKILL, 0, nullptr) == SLURM_SUCCESS) return {};
     return Fail(LastSlurmError("cannot cancel job " + text));
@@ -459,9 +474,12 @@ class LibslurmGateway final : public Gateway {
     std::string text = display_id;
     job_array_resp_msg_t* answers = nullptr;
     const int status = slurm_requeue2(text.data(), 0, &answers);
-    const int failed = errno;
+    int failed = status == SLURM_SUCCESS ? 0 : errno;
+    for (std::uint32_t i = 0; answers != nullptr && i < answers->job_array_count; ++i) {
+      if (answers->error_code[i] != 0) failed = static_cast<int>(answers->error_code[i]);
+    }
     if (answers != nullptr) slurm_free_job_array_resp(answers);
-    if (status == SLURM_SUCCESS) return {};
+    if (failed == 0) return {};
     errno = failed;
     return Fail(LastSlurmError("cannot requeue job " + display_id));
   }
@@ -477,6 +495,17 @@ class LibslurmGateway final : public Gateway {
   }
 
  private:
+  // One element of an array has the array's own number: by that number alone, all would be meant.
+  std::string NameOf(JobId id) const {
+    const job_info_msg_t* message = jobs_.Last();
+    for (std::uint32_t i = 0; message != nullptr && i < message->record_count; ++i) {
+      const slurm_job_info_t& raw = message->job_array[i];
+      if (raw.job_id != id.value || raw.array_task_id == NO_VAL) continue;
+      return std::to_string(raw.array_job_id) + "_" + std::to_string(raw.array_task_id);
+    }
+    return std::to_string(id.value);
+  }
+
   Loaded<job_info_msg_t, slurm_free_job_info_msg> jobs_;
   Loaded<node_info_msg_t, slurm_free_node_info_msg> nodes_;
   Loaded<partition_info_msg_t, slurm_free_partition_info_msg> partitions_;

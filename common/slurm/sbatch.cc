@@ -72,13 +72,15 @@ bool Contains(std::string_view text, std::initializer_list<std::string_view> nee
 // sbatch says what went wrong in words only. Limits that pass with time are told from those that
 // never can (field case G28).
 ErrorCode CodeOfMessage(std::string_view text) {
-  if (Contains(text, {"Socket timed out", "timed out"})) return ErrorCode::kUnknownOutcome;
-  if (Contains(text, {"Unable to contact slurm controller", "Connection refused",
-                      "Zero Bytes were transmitted", "Communication connection failure"})) {
-    return ErrorCode::kUnavailable;
+  if (Contains(text, {"(connect failure)", "Connection refused"})) return ErrorCode::kUnavailable;
+  // Broken after the request may have arrived.
+  if (Contains(text, {"timed out", "Unable to contact slurm controller",
+                      "Zero Bytes were transmitted", "Communication"})) {
+    return ErrorCode::kUnknownOutcome;
   }
-  if (Contains(text, {"MaxSubmit", "temporarily unable to accept job", "MaxJobCount",
-                      "Resource temporarily unavailable"})) {
+  // QOSMaxSubmitJobPerUserLimit, AssocGrpSubmitJobsLimit and their kind.
+  if (Contains(text, {"SubmitJob", "temporarily unable to accept job", "MaxJobCount",
+                      "Resource temporarily unavailable", "Required partition not available"})) {
     return ErrorCode::kResourceExhausted;
   }
   if (Contains(text, {"Access/permission denied", "User's group not permitted"})) {

@@ -271,12 +271,10 @@ std::vector<std::string> Reconciler::WorkerArguments(const std::string& stage) c
   return arguments;
 }
 
-bool Reconciler::RoomForJob(const char* kind, std::int64_t wanted) {
-  if (jobs_.size() < config_.jobs_max) return true;
-  picture_.held.push_back({wanted, std::string(kind) + " wait: job limit " +
-                                       std::to_string(config_.jobs_max) + ", " +
-                                       std::to_string(jobs_.size()) + " used (caps.jobs_max)"});
-  return false;
+std::string Reconciler::WhyNoJob(const std::string& kind) const {
+  if (jobs_.size() < config_.jobs_max) return "";
+  return kind + " wait: job limit " + std::to_string(config_.jobs_max) + ", " +
+         std::to_string(jobs_.size()) + " used (caps.jobs_max)";
 }
 
 Result<> Reconciler::AddSubmission(JobKind kind, const std::string& fingerprint, const Place& place,
@@ -315,7 +313,7 @@ Result<> Reconciler::AddPrecursor(const CheckpointRow& checkpoint, const Place& 
   const bool wanted = config_.staging && !place.node.empty() &&
                       !IsStaged(place.node, checkpoint.fingerprint) &&
                       !failed_staging_.contains(PlaceKey(place.node, checkpoint.fingerprint));
-  if (!wanted || !RoomForJob("precursors", 1)) return {};
+  if (!wanted || !WhyNoJob("precursors").empty()) return {};
   slurm::BatchJob job = NewJob(JobKind::kPrecursor, config_.precursor);
   job.name = "coeval-precursor";
   job.req_nodes = {place.node};
@@ -331,98 +329,112 @@ Result<> Reconciler::AddPrecursor(const CheckpointRow& checkpoint, const Place& 
                        actions);
 }
 
+// What may still be given out in this cycle.
+Reconciler::Room Reconciler::CurrentRoom() const {
+  const Capacity& capacity = picture_.gathered.capacity;
+  Room room;
+  std::uint32_t waiting_gpus = 0;
+  for (const JobRow& job : jobs_) {
+    if (job.kind != JobKind::kTrial) continue;
+    ++room.trials;
+    // coevald's offer counts running trials already, but not those that wait for their start.
+    if (!job.start_at || !capacity.from_coevald) waiting_gpus += job.gpus;
+  }
+  room.gpus = capacity.gpus - std::min(waiting_gpus, capacity.gpus);
+  room.places = capacity.places;
+  std::erase_if(room.places, [](const Place& place) { return place.gpus == 0; });
+  return room;
+}
+
+// Why no further trial may be submitted now; empty when one may.
+std::string Reconciler::WhyNoTrial(const Outstanding& work, const Room& room, TimePoint now) const {
+  if (now < no_submissions_before_) return submit_fault_;
+  if (room.gpus < std::max(work.gpus, 1u)) {
+    return "no GPUs for evaluation now: " + picture_.gathered.capacity.reason;
+  }
+  if (room.trials >= config_.trials_max) {
+    return "trial limit " + std::to_string(config_.trials_max) + ", " +
+           std::to_string(room.trials) + " used (caps.trials_max)";
+  }
+  return WhyNoJob("trials");
+}
+
+// A place for a trial: a node that has the copy already, else the first with room, else nullopt.
+// Without coevald Slurm chooses, and the place is nameless.
+std::optional<Place> Reconciler::TakePlace(const Outstanding& work, Room* room) const {
+  const std::uint32_t gpus = std::max(work.gpus, 1u);
+  if (!picture_.gathered.capacity.from_coevald) return Place{};
+  const auto fits = [&](const Place& p) { return p.gpus >= gpus && p.cpus >= work.cpus; };
+  auto& places = room->places;
+  auto at = std::find_if(places.begin(), places.end(), [&](const Place& p) {
+    return fits(p) && IsStaged(p.node, work.fingerprint);
+  });
+  if (at == places.end()) at = std::find_if(places.begin(), places.end(), fits);
+  if (at == places.end()) return std::nullopt;
+  at->gpus -= gpus;
+  at->cpus -= work.cpus;
+  return *at;
+}
+
+Result<> Reconciler::AddTrial(const Outstanding& work, const CheckpointRow& checkpoint,
+                              const Place& place, TimePoint now, std::vector<Action>* actions) {
+  if (auto done = AddPrecursor(checkpoint, place, now, actions); !done) return done;
+  slurm::BatchJob job = NewJob(JobKind::kTrial, config_.trial);
+  job.name = "coeval-trial";
+  job.gpus = work.gpus;
+  job.cpus_per_task = work.cpus;
+  job.mem_mb = work.mem_mb;
+  if (!place.node.empty()) job.req_nodes = {place.node};
+  job.tag.checkpoint = checkpoint.path;
+  JobScriptSpec script{worker_, WorkerArguments("inference"), {}};
+  script.arguments.insert(script.arguments.end(), {"--fingerprint", work.fingerprint});
+  script.environment = {
+      {"HF_HUB_OFFLINE", "1"}, {"HF_DATASETS_OFFLINE", "1"}, {"TRANSFORMERS_OFFLINE", "1"}};
+  job.script = JobScript(script);
+  return AddSubmission(JobKind::kTrial, work.fingerprint, place, std::move(job), now, actions);
+}
+
 Result<> Reconciler::PlanTrials(TimePoint now, std::vector<Action>* actions) {
   const auto outstanding = ledger_.OutstandingInference(now);
   if (!outstanding) return Fail(outstanding.error());
-  needed_.clear();
-  std::uint32_t trials = 0, waiting_gpus = 0;
-  std::map<std::string, std::uint32_t> active;
-  for (const JobRow& job : jobs_) {
-    if (job.kind != JobKind::kTrial) continue;
-    ++trials;
-    ++active[job.fingerprint];
-    if (!job.start_at || !picture_.gathered.capacity.from_coevald) waiting_gpus += job.gpus;
+  NoteNeeded(*outstanding);
+  Room room = CurrentRoom();
+  for (const Outstanding& work : *outstanding) {
+    const auto active = static_cast<std::uint32_t>(
+        std::count_if(jobs_.begin(), jobs_.end(), [&](const JobRow& job) {
+          return job.kind == JobKind::kTrial && job.fingerprint == work.fingerprint;
+        }));
+    const auto wanted = FurtherTrials({work.pending, work.pending_s, active, config_.load_s});
+    if (wanted == 0) continue;
+    const auto checkpoint = ledger_.FindCheckpoint(work.fingerprint);
+    if (!checkpoint) return Fail(checkpoint.error());
+    for (std::uint32_t i = 0; i < wanted; ++i) {
+      std::string why = WhyNoTrial(work, room, now);
+      const auto place = why.empty() ? TakePlace(work, &room) : std::nullopt;
+      if (why.empty() && !place) {
+        why = "no node offers " + std::to_string(std::max(work.gpus, 1u)) + " GPUs and " +
+              std::to_string(work.cpus) + " CPUs together";
+      }
+      if (!why.empty()) {
+        picture_.held.push_back({work.pending, std::move(why)});
+        break;
+      }
+      if (auto done = AddTrial(work, **checkpoint, *place, now, actions); !done) return done;
+      room.gpus -= std::max(work.gpus, 1u);
+      ++room.trials;
+    }
   }
-  // The offer counts running trials already, but not those that wait for their start.
-  std::uint32_t gpus =
-      picture_.gathered.capacity.gpus - std::min(waiting_gpus, picture_.gathered.capacity.gpus);
-  std::vector<Place> places = picture_.gathered.capacity.places;
-  std::erase_if(places, [](const Place& place) { return place.gpus == 0; });
+  return {};
+}
 
-  for (const Outstanding& one : *outstanding) {
-    if (one.pending + one.leased > 0) needed_.insert(one.fingerprint);
-  }
+// Which checkpoints' copies are of use.
+void Reconciler::NoteNeeded(const std::vector<Outstanding>& outstanding) {
+  needed_.clear();
+  for (const Outstanding& work : outstanding) needed_.insert(work.fingerprint);
   // A failed copy is tried again for the next checkpoint, not for this one.
   std::erase_if(failed_staging_, [&](const auto& failed) {
     return !needed_.contains(failed.first.substr(failed.first.find(' ') + 1));
   });
-  for (const Outstanding& one : *outstanding) {
-    TrialDemand demand{one.pending, one.pending_s, active[one.fingerprint], config_.load_s};
-    std::uint32_t wanted = FurtherTrials(demand);
-    if (wanted == 0) continue;
-    const auto checkpoint = ledger_.FindCheckpoint(one.fingerprint);
-    if (!checkpoint) return Fail(checkpoint.error());
-    if (now < no_submissions_before_) {
-      picture_.held.push_back({one.pending, submit_fault_});
-      continue;
-    }
-    std::uint32_t submitted = 0;
-    while (submitted < wanted) {
-      const std::uint32_t need = std::max(one.gpus, 1u);
-      if (gpus < need) {
-        picture_.held.push_back(
-            {one.pending, "no GPUs for evaluation now: " + picture_.gathered.capacity.reason});
-        break;
-      }
-      if (trials >= config_.trials_max) {
-        picture_.held.push_back({one.pending, "trial limit " + std::to_string(config_.trials_max) +
-                                                  ", " + std::to_string(trials) +
-                                                  " used (caps.trials_max)"});
-        break;
-      }
-      if (!RoomForJob("trials", one.pending)) break;
-      Place place;
-      if (picture_.gathered.capacity.from_coevald) {
-        // A node that has the copy already, else the first with room.
-        const auto fits = [&](const Place& p) { return p.gpus >= need && p.cpus >= one.cpus; };
-        auto at = std::find_if(places.begin(), places.end(), [&](const Place& p) {
-          return fits(p) && IsStaged(p.node, one.fingerprint);
-        });
-        if (at == places.end()) at = std::find_if(places.begin(), places.end(), fits);
-        if (at == places.end()) {
-          picture_.held.push_back({one.pending, "no node offers " + std::to_string(need) +
-                                                    " GPUs and " + std::to_string(one.cpus) +
-                                                    " CPUs together"});
-          break;
-        }
-        at->gpus -= need;
-        at->cpus -= one.cpus;
-        place = *at;
-        if (auto done = AddPrecursor(**checkpoint, place, now, actions); !done) return done;
-      }
-      slurm::BatchJob job = NewJob(JobKind::kTrial, config_.trial);
-      job.name = "coeval-trial";
-      job.gpus = one.gpus;
-      job.cpus_per_task = one.cpus;
-      job.mem_mb = one.mem_mb;
-      if (!place.node.empty()) job.req_nodes = {place.node};
-      job.tag.checkpoint = (*checkpoint)->path;
-      JobScriptSpec script{worker_, WorkerArguments("inference"), {}};
-      script.arguments.insert(script.arguments.end(), {"--fingerprint", one.fingerprint});
-      script.environment = {
-          {"HF_HUB_OFFLINE", "1"}, {"HF_DATASETS_OFFLINE", "1"}, {"TRANSFORMERS_OFFLINE", "1"}};
-      job.script = JobScript(script);
-      if (auto done =
-              AddSubmission(JobKind::kTrial, one.fingerprint, place, std::move(job), now, actions);
-          !done) {
-        return done;
-      }
-      gpus -= need;
-      ++trials;
-      ++submitted;
-    }
-  }
-  return {};
 }
 
 Result<> Reconciler::PlanMetrics(TimePoint now, std::vector<Action>* actions) {
@@ -435,11 +447,11 @@ Result<> Reconciler::PlanMetrics(TimePoint now, std::vector<Action>* actions) {
       std::min<std::int64_t>((demand->pending + 3) / 4, config_.metric_jobs_max);
   std::vector<Place> places = picture_.gathered.capacity.places;
   for (; active < wanted; ++active) {
-    if (now < no_submissions_before_) {
-      picture_.held.push_back({demand->pending, submit_fault_});
+    const std::string why = now < no_submissions_before_ ? submit_fault_ : WhyNoJob("metrics");
+    if (!why.empty()) {
+      picture_.held.push_back({demand->pending, why});
       return {};
     }
-    if (!RoomForJob("metrics", demand->pending)) return {};
     slurm::BatchJob job = NewJob(JobKind::kMetric, config_.metric);
     job.name = "coeval-metric";
     job.cpus_per_task = demand->cpus;

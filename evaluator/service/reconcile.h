@@ -77,7 +77,17 @@ class Reconciler {
                          slurm::BatchJob job, TimePoint now, std::vector<Action>* actions);
   Result<> AddPrecursor(const CheckpointRow& checkpoint, const Place& place, TimePoint now,
                         std::vector<Action>* actions);
-  bool RoomForJob(const char* kind, std::int64_t wanted);
+  struct Room {
+    std::uint32_t gpus = 0, trials = 0;  // trials: those there are.
+    std::vector<Place> places;
+  };
+  Room CurrentRoom() const;
+  std::string WhyNoTrial(const Outstanding& work, const Room& room, TimePoint now) const;
+  std::string WhyNoJob(const std::string& kind) const;
+  std::optional<Place> TakePlace(const Outstanding& work, Room* room) const;
+  Result<> AddTrial(const Outstanding& work, const CheckpointRow& checkpoint, const Place& place,
+                    TimePoint now, std::vector<Action>* actions);
+  void NoteNeeded(const std::vector<Outstanding>& outstanding);
   slurm::BatchJob NewJob(JobKind kind, const JobDirectives& directives) const;
   std::vector<std::string> WorkerArguments(const std::string& stage) const;
   bool IsStaged(const std::string& node, const std::string& fingerprint) const;

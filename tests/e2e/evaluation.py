@@ -100,7 +100,7 @@ datasets:
     def write_config(self, **changes):
         config = {
             "work_dir": self.dir / "work", "suites": self.dir / "suites", "coevald": "unix:" + self.sandbox.env["COEVALD_SOCKET"],
-            "socket": self.socket, "munge_socket": self.sandbox.env["COEVAL_MUNGE_SOCKET"], "poll_interval_s": 0.3, "lease_s": 5, "load_s": 1000,
+            "socket": self.socket, "munge_socket": self.sandbox.env["COEVAL_MUNGE_SOCKET"], "poll_interval_s": 0.3, "follow_runs": "false", "lease_s": 5, "load_s": 1000,
             "staging": f"{{root: {self.dir}/staging/%n, reserve: 1M, mem_extra: 100M}}",
             "retries": "{attempts_max: 2, lost_max: 20, back_off_s: 0}",
             "slurm": "{trial: {qos: eval}, metric: {qos: metric}, precursor: {qos: precursor}}",

@@ -28,7 +28,7 @@ class EvaluatedTest(unittest.TestCase):
 
 class MainJobTest(EvaluatedTest):
     def test_checkpoints_of_a_run_are_scored_beside_it(self):
-        evaluation = self.evaluate()
+        evaluation = self.evaluate(follow_runs="true")
         source, ckpt = evaluation.dir / "source", evaluation.dir / "ckpt"
         for step in (10, 20, 30):
             write_checkpoint(source / str(step), step)

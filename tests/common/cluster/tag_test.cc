@@ -26,8 +26,10 @@ TEST(Tag, IsAbsentWhereTextIsNotOurs) {
 }
 
 TEST(Tag, IsCorruptWhereItClaimsToBeOurs) {
-  for (const char* text : {R"({"coeval":1,"role":"boss"})", R"({"coeval":1,"lend":"all"})",
-                           R"({"coeval":1,"deadline_s":"soon"})"}) {
+  for (const char* text :
+       {R"({"coeval":1,"role":"boss"})", R"({"coeval":1,"lend":"all"})",
+        R"({"coeval":1,"deadline_s":"soon"})", R"({"coeval":1,"lend":{"cpus":-1}})",
+        R"({"coeval":1,"recover":1.5})", R"({"coeval":1,"role":"ev)"}) {
     const auto tag = ParseTag(text);
     ASSERT_FALSE(tag) << text;
     EXPECT_EQ(tag.error().code, ErrorCode::kCorrupt);

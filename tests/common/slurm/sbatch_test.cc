@@ -75,6 +75,17 @@ TEST(ReadSbatchAnswer, TellsWhatMayBeDoneNext) {
       {"sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: "
        "Job violates accounting/QOS policy",
        ErrorCode::kResourceExhausted},
+      {"sbatch: error: Batch job submission failed: Unable to contact slurm controller (send "
+       "failure)",
+       ErrorCode::kUnknownOutcome},
+      {"sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received",
+       ErrorCode::kUnknownOutcome},
+      {"sbatch: error: QOSGrpSubmitJobsLimit\nsbatch: error: Batch job submission failed: Job "
+       "violates accounting/QOS policy",
+       ErrorCode::kResourceExhausted},
+      {"sbatch: error: QOSMaxWallDurationPerJobLimit\nsbatch: error: Batch job submission failed: "
+       "Job violates accounting/QOS policy",
+       ErrorCode::kInvalidArgument},
       {"sbatch: error: Batch job submission failed: Invalid qos specification",
        ErrorCode::kInvalidArgument},
       {"sbatch: error: Batch job submission failed: Access/permission denied",
