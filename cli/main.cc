@@ -129,6 +129,10 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& fault) {
     return app.exit(fault) == 0 ? kOk : kUsage;
+  } catch (const Json::exception& fault) {
+    return Complain(
+        {coeval::ErrorCode::kCorrupt,
+         std::string("the daemon's answer is not understood (another version?): ") + fault.what()});
   }
   return exit_code;
 }

@@ -308,7 +308,7 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
         if (!peer) return respond(ErrorResponse(peer.error()));
         request.peer = std::move(*peer);
       }
-      return route.handler(request, respond);
+      return Handle(route.handler, request, respond);
     }
     if (path_known) {
       Response response = ErrorResponse(
@@ -317,6 +317,19 @@ class Server::Impl : public std::enable_shared_from_this<Server::Impl> {
       return respond(std::move(response));
     }
     respond(ErrorResponse({ErrorCode::kNotFound, "there is nothing at " + request.path}));
+  }
+
+  // A handler's fault is its request's, never the daemon's end.
+  static void Handle(const Handler& handler, const Request& request, const Respond& respond) {
+    try {
+      handler(request, respond);
+    } catch (const nlohmann::json::exception& fault) {
+      respond(ErrorResponse({ErrorCode::kInvalidArgument,
+                             std::string("the body is not understood: ") + fault.what()}));
+    } catch (const std::exception& fault) {
+      log::Error("handler failed", {{"path", request.path}, {"error", fault.what()}});
+      respond(ErrorResponse({ErrorCode::kInternal, fault.what()}));
+    }
   }
 
   ServerOptions options_;

@@ -1,9 +1,10 @@
 // An HTTP/1.1 server on a Unix socket and, if wanted, a TCP address (Boost.Asio and Beast).
 //
 // Handlers run on the thread of the io_context and answer through `respond`, at once or later, from
-// that same thread, exactly once. A peer on the Unix socket is known by SO_PEERCRED; on TCP by a
-// session that a munge credential opened (session_auth.h). Bounds: 256 connections, 8 MiB bodies,
-// 16 KiB headers, 30 s for a request to arrive, 120 s idle.
+// that same thread, exactly once. What a handler throws is answered with 400 (JSON of another type
+// than it takes) or 500 and ends nothing. A peer on the Unix socket is known by SO_PEERCRED; on TCP
+// by a session that a munge credential opened (session_auth.h). Bounds: 256 connections, 8 MiB
+// bodies, 16 KiB headers, 30 s for a request to arrive, 120 s idle.
 #pragma once
 
 #include <cstdint>

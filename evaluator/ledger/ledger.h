@@ -218,6 +218,8 @@ class Ledger {
   Result<std::optional<double>> LearnedCost(const std::string& dataset, const std::string& settings,
                                             WorkStage stage);
   Result<std::int64_t> CountResults();
+  /// Feedback delays in seconds of the last `most` results, shortest first.
+  Result<std::vector<double>> RecentFeedbackDelays(int most);
 
  private:
   explicit Ledger(sqlite3* db) : db_(db) {}

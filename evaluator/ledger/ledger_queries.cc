@@ -323,6 +323,14 @@ Result<std::optional<double>> Ledger::LearnedCost(const std::string& dataset,
   return std::optional<double>{*middle};
 }
 
+Result<std::vector<double>> Ledger::RecentFeedbackDelays(int most) {
+  Statement rows(db_,
+                 "SELECT d FROM (SELECT feedback_delay_s AS d FROM results ORDER BY known_at DESC "
+                 "LIMIT ?) ORDER BY d",
+                 most);
+  return Collect<double>(&rows, [](const Statement& row) { return row.Double(0); });
+}
+
 Result<std::int64_t> Ledger::CountResults() {
   Statement count(db_, "SELECT count(*) FROM results");
   return One(&count);

@@ -159,7 +159,28 @@ class Api {
           picture.gathered.coevald_fault.empty() ? 1 : 0);
     gauge("coeval_evaluator_slurm_up", "1 when slurmctld answers.",
           picture.gathered.slurm_fault.empty() ? 1 : 0);
+    AddFeedbackDelay(&text);
     return Response{200, text, "text/plain; version=0.0.4"};
+  }
+
+  // A Prometheus summary over the last thousand results.
+  void AddFeedbackDelay(std::string* text) const {
+    constexpr int kRecent = 1000;
+    const auto delays = context_.ledger.RecentFeedbackDelays(kRecent);
+    if (!delays || delays->empty()) return;
+    const std::string name = "coeval_feedback_delay_seconds";
+    *text += "# HELP " + name + " From checkpoint complete to score known, of recent results.\n";
+    *text += "# TYPE " + name + " summary\n";
+    double sum = 0;
+    for (const double delay : *delays) sum += delay;
+    for (const double quantile : {0.5, 0.9, 0.99}) {
+      const auto last = static_cast<double>(delays->size() - 1);
+      const auto at = static_cast<std::size_t>(quantile * last + 0.5);
+      *text += name + "{quantile=\"" + Json(quantile).dump() + "\"} " + Json((*delays)[at]).dump() +
+               "\n";
+    }
+    *text += name + "_sum " + Json(sum).dump() + "\n" + name + "_count " +
+             std::to_string(delays->size()) + "\n";
   }
 
   // --- status ---

@@ -54,7 +54,9 @@ class Cluster:
         shell = run(REPO / "scripts/slurm-sandbox", "env", "--dir", self.dir)
         done = run("bash", "-c", 'eval "$1"; env -0', "bash", shell)
         self.environment = dict(entry.split("=", 1) for entry in done.split("\0") if "=" in entry)
-        self.environment["COEVAL_EVALUATOR"] = f"unix:{FOLDER}/evaluator/evaluator.sock"
+        # Beside coevald's socket: the sandbox keeps that path short enough for a Unix socket.
+        self.socket = Path(self.environment["COEVALD_SOCKET"]).with_name("evaluator.sock")
+        self.environment["COEVAL_EVALUATOR"] = f"unix:{self.socket}"
         self.environment["PATH"] = f"{BIN}:{self.environment['PATH']}"
         if self.reserve:  # The evaluator and our own commands leave the trainer its CPU, too.
             os.sched_setaffinity(0, os.sched_getaffinity(0) - {TRAINER_CPU})
@@ -78,6 +80,7 @@ def write_files(cluster: Cluster, options: argparse.Namespace) -> None:
     (FOLDER / "evaluator.yaml").write_text(f"""\
 # A team's evaluator on the demo's cluster; configs/evaluator.yaml explains the keys.
 work_dir: {FOLDER}/evaluator
+socket: {cluster.socket}
 suites: {FOLDER}/suites
 coevald: unix:{cluster.environment["COEVALD_SOCKET"]}
 munge_socket: {cluster.environment["COEVAL_MUNGE_SOCKET"]}
@@ -133,7 +136,7 @@ def evaluator(cluster: Cluster):
                               stdout=log, stderr=log)  # fmt: skip
     try:
         for _ in range(100):
-            if (FOLDER / "evaluator/evaluator.sock").exists() or daemon.poll() is not None:
+            if cluster.socket.exists() or daemon.poll() is not None:
                 break
             time.sleep(0.1)
         if daemon.poll() is not None:

@@ -48,6 +48,20 @@ class BadInputTest(unittest.TestCase):
         self.refuses(evaluation.coeval("explain", "999999"), "Slurm lists no job 999999")
         self.assertEqual(evaluation.json("jobs")["jobs"], [])
 
+    def test_hostile_bodies_are_refused_and_nothing_falls_over(self):
+        evaluation = self.evaluation().start()
+        socket = evaluation.env["COEVAL_EVALUATOR"].removeprefix("unix:")
+        bodies = ["", "[]", "{", '{"stage": 5}', '{"stage": "inference", "fingerprint": []}', '{"item_id": "x"}',
+                  '{"item_id": 1, "token": 1, "outcome": {}}', '{"item_id": 1, "token": 1, "outcome": "done", "seconds": "long"}',
+                  '{"suites": 1, "checkpoints": {}}', '{"suites": ["tiny"], "checkpoints": ["relative"], "name": 7}',
+                  '{"node": 1}', '{"campaign": null}', '{"run": ["r"]}', '{"job_id": 17}', "\x00\xff" * 100]  # fmt: skip
+        for path in ("work/lease", "work/renew", "work/finish", "work/return", "staging", "campaigns", "cancel"):
+            for body in bodies:
+                done = SANDBOX.run("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", socket,
+                                   "--data-binary", "@-", f"http://localhost/v1/{path}", text_in=body)  # fmt: skip
+                self.assertIn(done.stdout, ("400", "404", "409"), f"{path} {body}")
+        self.assertEqual(evaluation.coeval("status").returncode, 0)
+
     def test_a_suite_with_a_typo_is_named_and_the_old_one_stays(self):
         evaluation = self.evaluation()
         suite = evaluation.dir / "suites/tiny.yaml"

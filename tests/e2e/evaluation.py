@@ -73,8 +73,9 @@ class Evaluation:
         self.dir = sandbox.work / name
         self.dir.mkdir()
         self.daemon = None
-        # Not in the folder, whose name may be too long for a Unix socket.
-        self.socket = sandbox.work / f"{len(list(sandbox.work.iterdir()))}.sock"
+        # Beside coevald's socket: the sandbox keeps that path short enough.
+        folder = Path(sandbox.env["COEVALD_SOCKET"]).parent
+        self.socket = folder / f"e{len(list(sandbox.work.iterdir()))}.sock"
         (self.dir / "suites").mkdir()
         (self.dir / "harness.py").write_text(HARNESS)
         self.write_suite("tiny", datasets, seconds)

@@ -57,6 +57,8 @@ class MainJobTest(EvaluatedTest):
         self.assertEqual(lent["Partition"], "lend")
         # Weights came from the copy on the node at least once the copy was there.
         self.assertTrue(evaluation.jobs("precursor"))
+        metrics = SANDBOX.run("curl", "-s", (evaluation.dir / "work/evaluator.url").read_text().strip() + "/metrics").stdout
+        self.assertIn("coeval_feedback_delay_seconds_count 12", metrics)
         self.assertIn("step", evaluation.coeval("results", "r7").stdout.lower())
         self.assertEqual(evaluation.coeval("results", "r7", "--csv").stdout.count("\n"), 13)
 

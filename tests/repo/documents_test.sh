@@ -34,4 +34,7 @@ check_keys() {  # check_keys YAML PAGE
 }
 check_keys configs/policies/eval-first.yaml docs/man/coeval-policy.5
 check_keys configs/evaluator.yaml docs/man/coeval-evaluator.8
+while read -r metric; do
+  grep -qF "\`$metric\`" docs/metrics.md || complain "docs/metrics.md does not list $metric"
+done < <(grep -rhoE '"coeval_(scheduler|evaluator)_[a-z_]+"' scheduler evaluator | tr -d '"' | sort -u)
 exit $status

@@ -10,6 +10,8 @@
 #include <boost/asio/post.hpp>
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <thread>
 
 #include "common/http/client.h"
@@ -46,6 +48,10 @@ class ServerTest : public ::testing::Test {
                      respond({200, request.params.at("id") + "|" + request.query.at("q") + "|" +
                                        request.body + "|" + std::to_string(request.peer->uid)});
                    });
+    server_->Route("POST", "/v1/throw", Access::kKnown, [](const Request& request, Respond) {
+      if (request.body == "json") static_cast<void>(nlohmann::json::parse("{"));
+      throw std::runtime_error("oh");
+    });
     thread_ = std::thread([this] { io_.run(); });
   }
 
@@ -81,6 +87,14 @@ TEST_F(ServerTest, AnswersUnknownPathsAndMethods) {
   const auto error = client.CallForBody("GET", "/nothing");
   ASSERT_FALSE(error);
   EXPECT_EQ(error.error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(ServerTest, AThrowingHandlerEndsNothing) {
+  Start();
+  Client client = Connect();
+  EXPECT_EQ(client.Call("POST", "/v1/throw", "json")->status, 400);
+  EXPECT_EQ(client.Call("POST", "/v1/throw")->status, 500);
+  EXPECT_EQ(client.Call("GET", "/healthz")->status, 200);
 }
 
 TEST_F(ServerTest, WantsCredentialsOnTcp) {
