@@ -1,12 +1,11 @@
 #include <fcntl.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
+#include "common/base/content_hash.h"
 #include "evaluator/checkpoint/scan.h"
 
 namespace coeval::evaluator {
@@ -16,20 +15,15 @@ constexpr std::uint64_t kWholeUpTo = 64u << 20;
 constexpr std::uint64_t kSamples = 64;
 constexpr std::uint64_t kSampleSize = 256u << 10;
 
-struct StateDeleter {
-  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-};
-using State = std::unique_ptr<XXH3_state_t, StateDeleter>;
-
 // Hashes [offset, offset + length) of a file; false when the file is shorter than that.
-bool HashRange(int fd, std::uint64_t offset, std::uint64_t length, XXH3_state_t* state) {
+bool HashRange(int fd, std::uint64_t offset, std::uint64_t length, ContentHash* hash) {
   std::string buffer(std::min<std::uint64_t>(length, 1u << 20), '\0');
   while (length > 0) {
     const auto want = std::min<std::uint64_t>(length, buffer.size());
     const ssize_t got = ::pread(fd, buffer.data(), want, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
-    XXH3_128bits_update(state, buffer.data(), static_cast<std::size_t>(got));
+    hash->Add({buffer.data(), static_cast<std::size_t>(got)});
     offset += static_cast<std::uint64_t>(got);
     length -= static_cast<std::uint64_t>(got);
   }
@@ -37,26 +31,14 @@ bool HashRange(int fd, std::uint64_t offset, std::uint64_t length, XXH3_state_t*
 }
 
 // Small files whole; of large ones evenly spread samples, the first and the last bytes among them.
-bool HashFile(int fd, std::uint64_t size, XXH3_state_t* state) {
-  if (size <= kWholeUpTo) return HashRange(fd, 0, size, state);
+bool HashFile(int fd, std::uint64_t size, ContentHash* hash) {
+  if (size <= kWholeUpTo) return HashRange(fd, 0, size, hash);
   const std::uint64_t stride = (size - kSampleSize) / (kSamples - 1);
   for (std::uint64_t i = 0; i < kSamples; ++i) {
     const std::uint64_t offset = i + 1 == kSamples ? size - kSampleSize : i * stride;
-    if (!HashRange(fd, offset, kSampleSize, state)) return false;
+    if (!HashRange(fd, offset, kSampleSize, hash)) return false;
   }
   return true;
-}
-
-std::string Hex(XXH128_hash_t hash) {
-  XXH128_canonical_t bytes;
-  XXH128_canonicalFromHash(&bytes, hash);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : bytes.digest) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
 }
 
 }  // namespace
@@ -64,14 +46,12 @@ std::string Hex(XXH128_hash_t hash) {
 Result<std::string> Fingerprint(const std::filesystem::path& path) {
   const auto folder = ReadCheckpointFolder(path);
   if (!folder) return Fail(folder.error());
-  const State state(XXH3_createState());
-  XXH3_128bits_reset(state.get());
+  ContentHash hash;
   for (const auto& file : folder->files) {
     if (file.name == "_SUCCESS") continue;
-    const std::string line = file.name + "\n" + std::to_string(file.size) + "\n";
-    XXH3_128bits_update(state.get(), line.data(), line.size());
+    hash.Add(file.name + "\n" + std::to_string(file.size) + "\n");
     const int fd = ::open((path / file.name).c_str(), O_RDONLY | O_CLOEXEC);
-    const bool read = fd >= 0 && HashFile(fd, file.size, state.get());
+    const bool read = fd >= 0 && HashFile(fd, file.size, &hash);
     const int failed = errno;
     if (fd >= 0) ::close(fd);
     if (!read) {
@@ -79,7 +59,7 @@ Result<std::string> Fingerprint(const std::filesystem::path& path) {
                   "cannot read " + (path / file.name).string() + ": " + std::strerror(failed));
     }
   }
-  return Hex(XXH3_128bits_digest(state.get()));
+  return hash.Hex();
 }
 
 }  // namespace coeval::evaluator

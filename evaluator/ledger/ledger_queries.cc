@@ -108,10 +108,10 @@ Result<std::vector<JobRow>> Ledger::Jobs(bool all) {
       db_,
       "SELECT key, kind, fingerprint, node, job_id, state, outcome, gpus, created_at, start_at, "
       "end_at, (SELECT count(*) FROM attempts a WHERE a.job_id = jobs.job_id AND jobs.job_id != '' "
-      "AND a.outcome = 'done') FROM jobs WHERE ? OR state != 'ended' ORDER BY created_at, key "
-      "LIMIT 10000",
+      "AND a.outcome = 'done') FROM jobs WHERE ? OR state != 'ended' ORDER BY created_at DESC, key "
+      "DESC LIMIT 10000",
       all ? 1 : 0);
-  return Collect<JobRow>(&rows, [](const Statement& row) {
+  auto jobs = Collect<JobRow>(&rows, [](const Statement& row) {
     JobRow job;
     job.key = row.Text(0);
     const std::string kind = row.Text(1);
@@ -130,6 +130,8 @@ Result<std::vector<JobRow>> Ledger::Jobs(bool all) {
     job.items_done = row.Int(11);
     return job;
   });
+  if (jobs) std::reverse(jobs->begin(), jobs->end());
+  return jobs;
 }
 
 // --- campaigns ---

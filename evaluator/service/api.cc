@@ -516,7 +516,7 @@ class Api {
     for (const auto& [path, one] : seen) {
       checkpoints.push_back(CheckpointJson(one->found, one->fingerprint, false));
       if (!one->found.complete) continue;
-      const auto added = context_.reconciler.EnterCampaign(campaign, *one, now);
+      const auto added = context_.reconciler.EnterCampaign(campaign, *one, true, now);
       if (!added) return Fail(added.error());
       fresh += *added;
     }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "common/base/log.h"
 #include "evaluator/jobs/job_script.h"
@@ -158,7 +159,8 @@ Result<int> Reconciler::EnterCheckpoint(const std::string& owner,
       picture_.held.push_back({1, suites_.Unknown(name).message + ", wanted by " + owner});
       continue;
     }
-    const std::string mark = owner + "\n" + seen.fingerprint + "\n" + SuiteStamp(*suite);
+    const std::string mark = owner + "\n" + seen.fingerprint + "\n" + name + "\n" +
+                             std::to_string(std::hash<std::string>{}(SuiteStamp(*suite)));
     if (entered_.contains(mark)) continue;
     CheckpointRow row;
     row.fingerprint = seen.fingerprint;
@@ -193,10 +195,10 @@ Result<int> Reconciler::EnterCheckpoint(const std::string& owner,
 }
 
 Result<int> Reconciler::EnterCampaign(const CampaignRow& campaign, const SeenCheckpoint& seen,
-                                      TimePoint now) {
+                                      bool retry_failed, TimePoint now) {
   const std::string owner = "campaign:" + std::to_string(campaign.id);
-  auto fresh =
-      EnterCheckpoint(owner, campaign.suites, campaign.name, seen, true, campaign.created_at, now);
+  auto fresh = EnterCheckpoint(owner, campaign.suites, campaign.name, seen, retry_failed,
+                               campaign.created_at, now);
   if (fresh) entered_.insert(owner + "\n" + seen.found.path.string());
   return fresh;
 }
@@ -221,7 +223,7 @@ Result<> Reconciler::EnterWork(const Gathered& gathered, TimePoint now) {
     for (const std::string& path : campaign.paths) {
       const auto seen = gathered.campaign_checkpoints.find(path);
       if (seen == gathered.campaign_checkpoints.end() || !seen->second.found.complete) continue;
-      if (auto entered = EnterCampaign(campaign, seen->second, now); !entered)
+      if (auto entered = EnterCampaign(campaign, seen->second, false, now); !entered)
         return Fail(entered.error());
     }
   }
@@ -317,6 +319,7 @@ Result<> Reconciler::AddPrecursor(const CheckpointRow& checkpoint, const Place& 
   slurm::BatchJob job = NewJob(JobKind::kPrecursor, config_.precursor);
   job.name = "coeval-precursor";
   job.req_nodes = {place.node};
+  if (job.partition.empty()) job.partition = place.partition;
   // The copy's own memory is this job's: tmpfs pages are charged to who wrote them.
   job.mem_mb = ToMebibytes(checkpoint.size) + ToMebibytes(config_.staging_mem_extra);
   job.tag.checkpoint = checkpoint.path;
@@ -385,6 +388,7 @@ Result<> Reconciler::AddTrial(const Outstanding& work, const CheckpointRow& chec
   job.cpus_per_task = work.cpus;
   job.mem_mb = work.mem_mb;
   if (!place.node.empty()) job.req_nodes = {place.node};
+  if (job.partition.empty()) job.partition = place.partition;
   job.tag.checkpoint = checkpoint.path;
   JobScriptSpec script{worker_, WorkerArguments("inference"), {}};
   script.arguments.insert(script.arguments.end(), {"--fingerprint", work.fingerprint});

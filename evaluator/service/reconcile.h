@@ -60,8 +60,10 @@ class Reconciler {
                    const std::string& state);
   /// Jobs to be cancelled at the next cycle because someone asked.
   void CancelJob(const std::string& job_id) { cancel_requested_.insert(job_id); }
-  /// Enters the work of a campaign at once, so that its answer can say how much there is.
-  Result<int> EnterCampaign(const CampaignRow& campaign, const SeenCheckpoint& seen, TimePoint now);
+  /// Enters the work of a campaign, when someone submits it or when its checkpoint has become
+  /// complete. Only who asks now (`retry_failed`) has failed work tried again.
+  Result<int> EnterCampaign(const CampaignRow& campaign, const SeenCheckpoint& seen,
+                            bool retry_failed, TimePoint now);
 
  private:
   Result<> FollowJobs(const Gathered& gathered, TimePoint now);

@@ -5,14 +5,13 @@
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "common/base/content_hash.h"
 #include "evaluator/checkpoint/scan.h"
 
 namespace coeval::evaluator {
@@ -21,10 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kChunk = 4u << 20;
-
-struct StateDeleter {
-  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-};
 
 class Fd {
  public:
@@ -57,21 +52,20 @@ fs::path ManifestPath(const fs::path& root, const std::string& fingerprint) {
 }
 
 // Reads a file in chunks and gives the hash of what it held.
-Result<std::uint64_t> ForEachChunk(const fs::path& file,
-                                   const std::function<Result<>(std::string_view)>& use) {
+Result<std::string> ForEachChunk(const fs::path& file,
+                                 const std::function<Result<>(std::string_view)>& use) {
   const Fd in(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (in.get() < 0) return Fail(IoError("cannot read", file));
-  const std::unique_ptr<XXH3_state_t, StateDeleter> state(XXH3_createState());
-  XXH3_64bits_reset(state.get());
+  ContentHash hash;
   std::vector<char> buffer(kChunk);
   while (true) {
     const ssize_t got = ::read(in.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Fail(IoError("cannot read", file));
-    if (got == 0) return XXH3_64bits_digest(state.get());
-    XXH3_64bits_update(state.get(), buffer.data(), static_cast<std::size_t>(got));
-    if (auto used = use({buffer.data(), static_cast<std::size_t>(got)}); !used)
-      return Fail(used.error());
+    if (got == 0) return hash.Hex();
+    const std::string_view chunk(buffer.data(), static_cast<std::size_t>(got));
+    hash.Add(chunk);
+    if (auto used = use(chunk); !used) return Fail(used.error());
   }
 }
 

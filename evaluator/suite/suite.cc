@@ -1,10 +1,9 @@
 #include "evaluator/suite/suite.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <set>
 
+#include "common/base/content_hash.h"
 #include "common/base/files.h"
 #include "common/yaml/reader.h"
 #include "evaluator/suite/placeholders.h"
@@ -149,38 +148,10 @@ Suite ReadSuite(yaml::Map* top) {
   return suite;
 }
 
-// Feeds texts with their lengths, so that no two different lists hash alike.
-class Hasher {
- public:
-  Hasher() : state_(XXH3_createState()) { XXH3_128bits_reset(state_); }
-  Hasher(const Hasher&) = delete;
-  Hasher& operator=(const Hasher&) = delete;
-  ~Hasher() { XXH3_freeState(state_); }
-
-  void Add(const std::string& text) {
-    const std::string length = std::to_string(text.size()) + ":";
-    XXH3_128bits_update(state_, length.data(), length.size());
-    XXH3_128bits_update(state_, text.data(), text.size());
-  }
-  void Add(const std::vector<std::string>& texts) {
-    Add(std::to_string(texts.size()));
-    for (const std::string& text : texts) Add(text);
-  }
-  std::string Hex() const {
-    XXH128_canonical_t bytes;
-    XXH128_canonicalFromHash(&bytes, XXH3_128bits_digest(state_));
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text;
-    for (const unsigned char byte : bytes.digest) {
-      text += kDigits[byte >> 4];
-      text += kDigits[byte & 15];
-    }
-    return text;
-  }
-
- private:
-  XXH3_state_t* state_;
-};
+void AddTexts(const std::vector<std::string>& texts, ContentHash* hash) {
+  hash->AddText(std::to_string(texts.size()));
+  for (const std::string& text : texts) hash->AddText(text);
+}
 
 }  // namespace
 
@@ -207,20 +178,20 @@ Result<Suite> LoadSuite(const std::filesystem::path& file) {
 }
 
 std::string SettingsHash(const Suite& suite, const Dataset& dataset) {
-  Hasher hasher;
-  hasher.Add("coeval settings 1");
-  hasher.Add(suite.harness_name);
-  hasher.Add(suite.harness_version);
-  hasher.Add(suite.inference.argv);
-  hasher.Add(suite.metric ? suite.metric->argv : std::vector<std::string>{});
-  hasher.Add(suite.metric ? suite.metric->result_reader : suite.inference.result_reader);
-  hasher.Add(suite.prelude);
-  for (const auto& [name, value] : suite.env) hasher.Add(name + "=" + value);
-  hasher.Add(std::to_string(suite.seed));
-  hasher.Add(dataset.version);
-  hasher.Add(std::to_string(dataset.items));
-  hasher.Add(dataset.args);
-  return hasher.Hex();
+  ContentHash hash;
+  hash.AddText("coeval settings 1");
+  hash.AddText(suite.harness_name);
+  hash.AddText(suite.harness_version);
+  AddTexts(suite.inference.argv, &hash);
+  AddTexts(suite.metric ? suite.metric->argv : std::vector<std::string>{}, &hash);
+  hash.AddText(suite.metric ? suite.metric->result_reader : suite.inference.result_reader);
+  AddTexts(suite.prelude, &hash);
+  for (const auto& [name, value] : suite.env) hash.AddText(name + "=" + value);
+  hash.AddText(std::to_string(suite.seed));
+  hash.AddText(dataset.version);
+  hash.AddText(std::to_string(dataset.items));
+  AddTexts(dataset.args, &hash);
+  return hash.Hex();
 }
 
 }  // namespace coeval::evaluator

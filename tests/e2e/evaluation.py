@@ -72,6 +72,7 @@ class Evaluation:
         self.sandbox = sandbox
         self.dir = sandbox.work / name
         self.dir.mkdir()
+        self.work_dir = self.dir / "work"
         self.daemon = None
         # Beside coevald's socket: the sandbox keeps that path short enough.
         folder = Path(sandbox.env["COEVALD_SOCKET"]).parent
@@ -100,7 +101,7 @@ datasets:
 
     def write_config(self, **changes):
         config = {
-            "work_dir": self.dir / "work", "suites": self.dir / "suites", "coevald": "unix:" + self.sandbox.env["COEVALD_SOCKET"],
+            "work_dir": self.work_dir, "suites": self.dir / "suites", "coevald": "unix:" + self.sandbox.env["COEVALD_SOCKET"],
             "socket": self.socket, "munge_socket": self.sandbox.env["COEVAL_MUNGE_SOCKET"], "poll_interval_s": 0.3, "follow_runs": "false", "lease_s": 5, "load_s": 1000,
             "staging": f"{{root: {self.dir}/staging/%n, reserve: 1M, mem_extra: 100M}}",
             "retries": "{attempts_max: 2, lost_max: 20, back_off_s: 0}",
@@ -154,5 +155,5 @@ datasets:
         return [job for job in self.json("jobs")["jobs"] if job["kind"] == kind]
 
     def ledger(self, sql):
-        with sqlite3.connect(f"file:{self.dir}/work/ledger.db?mode=ro", uri=True) as db:
+        with sqlite3.connect(f"file:{self.work_dir}/ledger.db?mode=ro", uri=True) as db:
             return db.execute(sql).fetchall()

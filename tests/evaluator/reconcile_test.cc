@@ -287,6 +287,18 @@ TEST_F(ReconcileTest, NamesASuiteThatNobodyKnows) {
   EXPECT_NE(WhyHeld().find("unknown suite 'cor'; known: core"), std::string::npos);
 }
 
+TEST_F(ReconcileTest, ARestartTriesNoFailedWorkAgainUnlessSomeoneAsks) {
+  CampaignRow campaign{0, "", clock_.Now(), {"core"}, {"/ckpt/step_10"}, false};
+  campaign.id = *ledger_->InsertCampaign(campaign);
+  SeenCheckpoint seen = See().run_checkpoints["r7"][0];
+  EXPECT_EQ(*reconciler_->EnterCampaign(campaign, seen, true, clock_.Now()), 2);
+  ASSERT_TRUE(ledger_->FailCheckpoint("f10", "broken"));
+  Restart();
+  EXPECT_EQ(*reconciler_->EnterCampaign(campaign, seen, false, clock_.Now()), 0);
+  Restart();
+  EXPECT_EQ(*reconciler_->EnterCampaign(campaign, seen, true, clock_.Now()), 2);
+}
+
 TEST_F(ReconcileTest, ALeaseCarriesAllThatAWorkerNeeds) {
   Cycle();
   const auto leased =
