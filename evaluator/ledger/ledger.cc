@@ -120,64 +120,85 @@ Result<int> Ledger::EnsureEvaluations(const std::string& owner, const std::strin
   if (auto begun = transaction.Status(); !begun) return Fail(begun.error());
   int fresh = 0;
   for (const NewEvaluation& one : list) {
-    Statement insert(
-        db_,
-        "INSERT INTO evaluations (fingerprint, suite, dataset, version, settings, "
-        "items, run, spec, state, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?) "
-        "ON CONFLICT DO NOTHING",
-        fingerprint, suite, one.dataset, one.version, one.settings, one.items, one.run, one.spec,
-        Epoch(now));
-    if (auto done = insert.Run(); !done) return Fail(done.error());
-    const bool added = sqlite3_changes(db_) > 0;
-    Statement find(db_,
-                   "SELECT id, state FROM evaluations WHERE fingerprint = ? AND dataset = ? AND "
-                   "version = ? AND settings = ?",
-                   fingerprint, one.dataset, one.version, one.settings);
-    if (!find.Step())
-      return Fail(find.Status() ? Error{ErrorCode::kInternal, "lost row"} : find.Status().error());
-    const std::int64_t id = find.Int(0);
-    const std::string state = find.Text(1);
-    if (auto done =
-            Statement(db_, "INSERT INTO owners VALUES (?, ?) ON CONFLICT DO NOTHING", owner, id)
-                .Run();
-        !done) {
-      return Fail(done.error());
-    }
-    const bool again = !added && (state == "cancelled" || (retry_failed && state == "failed"));
-    if (again) {
-      const char* const reopen[] = {
-          "UPDATE evaluations SET state = 'open' WHERE id = ?",
-          "UPDATE work SET state = 'pending', attempts = 0, lost = 0, not_before = 0, error = '', "
-          "log_tail = '' WHERE evaluation = ? AND stage = 'inference' AND state IN ('failed', "
-          "'cancelled')",
-          "UPDATE work SET state = CASE WHEN EXISTS (SELECT 1 FROM work AS w WHERE w.evaluation = "
-          "work.evaluation AND w.stage = 'inference' AND w.state != 'done') THEN 'blocked' ELSE "
-          "'pending' END, attempts = 0, lost = 0, not_before = 0, error = '', log_tail = '' "
-          "WHERE evaluation = ? AND stage = 'metric' AND state IN ('failed', 'cancelled')"};
-      for (const char* sql : reopen) {
-        if (auto done = Statement(db_, sql, id).Run(); !done) return Fail(done.error());
-      }
-    }
-    if (added || again) ++fresh;
-    if (!added) continue;
-    const auto shards = static_cast<std::int64_t>(one.shards.size());
-    for (std::int64_t shard = 0; shard < shards; ++shard) {
-      const ShardPlan& plan = one.shards[static_cast<std::size_t>(shard)];
-      Statement work(db_,
-                     "INSERT INTO work (evaluation, stage, shard, shards, first_item, last_item, "
-                     "cost_s, place, state) VALUES (?, 'inference', ?, ?, ?, ?, ?, ?, 'pending')",
-                     id, shard, shards, plan.first_item, plan.last_item, plan.cost_s, one.place);
-      if (auto done = work.Run(); !done) return Fail(done.error());
-    }
-    if (!one.metric_cost_s) continue;
-    Statement metric(db_,
-                     "INSERT INTO work (evaluation, stage, shard, shards, first_item, last_item, "
-                     "cost_s, place, state) VALUES (?, 'metric', 0, 1, 0, ?, ?, ?, 'blocked')",
-                     id, std::max<std::int64_t>(one.items, 1) - 1, *one.metric_cost_s, one.place);
-    if (auto done = metric.Run(); !done) return Fail(done.error());
+    const auto opened = EnsureEvaluation(owner, fingerprint, suite, one, retry_failed, now);
+    if (!opened) return Fail(opened.error());
+    fresh += *opened ? 1 : 0;
   }
   if (auto done = transaction.Commit(); !done) return Fail(done.error());
   return fresh;
+}
+
+// True when the evaluation is new or open again.
+Result<bool> Ledger::EnsureEvaluation(const std::string& owner, const std::string& fingerprint,
+                                      const std::string& suite, const NewEvaluation& one,
+                                      bool retry_failed, TimePoint now) {
+  Statement insert(
+      db_,
+      "INSERT INTO evaluations (fingerprint, suite, dataset, version, settings, items, "
+      "run, spec, state, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?) "
+      "ON CONFLICT DO NOTHING",
+      fingerprint, suite, one.dataset, one.version, one.settings, one.items, one.run, one.spec,
+      Epoch(now));
+  if (auto done = insert.Run(); !done) return Fail(done.error());
+  const bool added = sqlite3_changes(db_) > 0;
+  Statement find(db_,
+                 "SELECT id, state FROM evaluations WHERE fingerprint = ? AND dataset = ? AND "
+                 "version = ? AND settings = ?",
+                 fingerprint, one.dataset, one.version, one.settings);
+  if (!find.Step()) {
+    if (auto sound = find.Status(); !sound) return Fail(sound.error());
+    return Fail(ErrorCode::kInternal, "an evaluation just entered is not there");
+  }
+  const std::int64_t id = find.Int(0);
+  const std::string state = find.Text(1);
+  Statement want(db_, "INSERT INTO owners VALUES (?, ?) ON CONFLICT DO NOTHING", owner, id);
+  if (auto done = want.Run(); !done) return Fail(done.error());
+  if (added) {
+    if (auto done = InsertWork(id, one); !done) return Fail(done.error());
+    return true;
+  }
+  const bool again = state == "cancelled" || (retry_failed && state == "failed");
+  if (again) {
+    if (auto done = Reopen(id); !done) return Fail(done.error());
+  }
+  return again;
+}
+
+Result<> Ledger::InsertWork(std::int64_t evaluation, const NewEvaluation& one) {
+  const auto shards = static_cast<std::int64_t>(one.shards.size());
+  for (std::int64_t shard = 0; shard < shards; ++shard) {
+    const ShardPlan& plan = one.shards[static_cast<std::size_t>(shard)];
+    Statement work(db_,
+                   "INSERT INTO work (evaluation, stage, shard, shards, first_item, last_item, "
+                   "cost_s, place, state) VALUES (?, 'inference', ?, ?, ?, ?, ?, ?, 'pending')",
+                   evaluation, shard, shards, plan.first_item, plan.last_item, plan.cost_s,
+                   one.place);
+    if (auto done = work.Run(); !done) return done;
+  }
+  if (!one.metric_cost_s) return {};
+  return Statement(db_,
+                   "INSERT INTO work (evaluation, stage, shard, shards, first_item, last_item, "
+                   "cost_s, place, state) VALUES (?, 'metric', 0, 1, 0, ?, ?, ?, 'blocked')",
+                   evaluation, std::max<std::int64_t>(one.items, 1) - 1, *one.metric_cost_s,
+                   one.place)
+      .Run();
+}
+
+// What failed or was cancelled may run again; what is inferred stays so.
+Result<> Ledger::Reopen(std::int64_t evaluation) {
+  const char* const statements[] = {
+      "UPDATE evaluations SET state = 'open' WHERE id = ?",
+      "UPDATE work SET state = 'pending', attempts = 0, lost = 0, not_before = 0, error = '', "
+      "log_tail = '' WHERE evaluation = ? AND stage = 'inference' AND "
+      "state IN ('failed', 'cancelled')",
+      "UPDATE work SET state = CASE WHEN EXISTS (SELECT 1 FROM work AS w WHERE w.evaluation = "
+      "work.evaluation AND w.stage = 'inference' AND w.state != 'done') THEN 'blocked' ELSE "
+      "'pending' END, attempts = 0, lost = 0, not_before = 0, error = '', log_tail = '' "
+      "WHERE evaluation = ? AND stage = 'metric' AND state IN ('failed', 'cancelled')"};
+  for (const char* sql : statements) {
+    if (auto done = Statement(db_, sql, evaluation).Run(); !done) return done;
+  }
+  return {};
 }
 
 // --- working ---

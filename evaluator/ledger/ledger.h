@@ -223,6 +223,11 @@ class Ledger {
 
  private:
   explicit Ledger(sqlite3* db) : db_(db) {}
+  Result<bool> EnsureEvaluation(const std::string& owner, const std::string& fingerprint,
+                                const std::string& suite, const NewEvaluation& one,
+                                bool retry_failed, TimePoint now);
+  Result<> InsertWork(std::int64_t evaluation, const NewEvaluation& one);
+  Result<> Reopen(std::int64_t evaluation);
   Result<> SetLeaseOver(std::int64_t work, const FinishedWork& finished, const RetryLimits& limits,
                         TimePoint now);
   Result<> TakeDone(std::int64_t work, const FinishedWork& finished, TimePoint now);

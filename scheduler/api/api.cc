@@ -159,10 +159,10 @@ class Api {
                           {"reason", place.reason}});
       }
     }
-    const TimePoint now = context_.clock.Now();
     return Answer({{"offer_id", "o-" + std::to_string(state.offers)},
                    {"time", ToEpochSeconds(state.snapshot.time)},
-                   {"expires_at", ToEpochSeconds(now + cycle_.CurrentPolicy().offer_lifetime)},
+                   {"expires_at",
+                    ToEpochSeconds(state.snapshot.time + cycle_.CurrentPolicy().offer_lifetime)},
                    {"gpu_quota", OrNull(state.offer.gpu_quota)},
                    {"gpus_used", state.offer.gpus_used},
                    {"gpus", cycle_.SlurmUp() ? state.offer.gpus : 0},
@@ -235,6 +235,7 @@ class Api {
       json["priority"] = job.priority;
       json["site_factor"] = {{"value", job.site_factor}, {"parts", Json::array()}};
       json["waits_for"] = "";
+      json["action"] = "none";
       json["reasons"] = Json::array(
           {over ? "the job has ended" : "coeval never touches jobs that it does not classify"});
       return json;

@@ -1,7 +1,9 @@
 #include "scheduler/capacity/capacity.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace coeval::scheduler {
 namespace {
@@ -94,6 +96,8 @@ std::vector<Place> LentPlaces(const cluster::Snapshot& snapshot, const Policy& p
                               const Plan& plan) {
   std::vector<Place> places;
   if (!policy.lend_enabled) return places;
+  std::map<std::string, std::pair<std::uint32_t, std::uint64_t>>
+      given;  // Two jobs may share a node.
   for (const JobView& view : plan.jobs) {
     const Job* job = cluster::FindJob(snapshot, view.id);
     const auto& lend = view.classification.tag.lend;
@@ -110,8 +114,12 @@ std::vector<Place> LentPlaces(const cluster::Snapshot& snapshot, const Policy& p
       place.mem_mb = lend->mem_mb;
       SubtractUsed(snapshot, policy, &place);
       // Never more than what Slurm holds unallocated there, whatever the tag promised.
-      place.cpus = std::min(place.cpus, Less(node->cpus, node->cpus_alloc));
-      place.mem_mb = std::min(place.mem_mb, Less(node->real_memory_mb, node->alloc_memory_mb));
+      auto& [cpus_given, mem_given] = given[name];
+      place.cpus = std::min(place.cpus, Less(node->cpus, node->cpus_alloc + cpus_given));
+      place.mem_mb =
+          std::min(place.mem_mb, Less(node->real_memory_mb, node->alloc_memory_mb + mem_given));
+      cpus_given += place.cpus;
+      mem_given += place.mem_mb;
       place.source = "lent";
       place.run = view.classification.tag.run;
       place.reason = "lent by job " + cluster::DisplayId(*job) +

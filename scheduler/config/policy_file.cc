@@ -6,8 +6,8 @@
 namespace coeval::scheduler {
 namespace {
 
-// SiteFactor is a 32-bit offset around NICE_OFFSET; far smaller values than its bounds make sense.
-constexpr std::int64_t kMaxWeight = 1'000'000'000;
+// SiteFactor is a 32-bit offset around NICE_OFFSET; the sum of all terms must fit it.
+constexpr std::int64_t kMaxWeight = 100'000'000;
 constexpr Seconds kMaxTime{365 * 86400};
 
 const std::vector<std::string>& RoleNames() {

@@ -48,7 +48,9 @@ void AddDeadline(const Policy& policy, const Job& job, TimePoint now, JobView* v
 void AddAgeing(const Policy& policy, const Job& job, TimePoint now, JobView* view) {
   if (policy.ageing_per_hour == 0 || !job.eligible_time || *job.eligible_time > now) return;
   const double hours = std::chrono::duration<double>(now - *job.eligible_time).count() / 3600;
-  const std::int32_t gained = std::min(Stepped(hours * policy.ageing_per_hour), policy.ageing_max);
+  // Bounded before it becomes a whole number, which it might not fit.
+  const double most = policy.ageing_max;
+  const std::int32_t gained = Stepped(std::min(hours * policy.ageing_per_hour, most));
   AddPart(
       view, "ageing", gained,
       "it has been eligible for " +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "scheduler/policy/classify.h"
@@ -18,12 +19,15 @@ std::string StateOf(const Job& job) {
   return cluster::IsFinished(job.state) ? "ended" : "running";
 }
 
+// A job that runs speaks for its run before one that waits, and that before an ended one.
+int Weight(std::string_view state) { return state == "running" ? 2 : state == "pending" ? 1 : 0; }
+
+// Jobs come in the order of their ids: of two alike the newer speaks.
 void AddJob(const Job& job, const cluster::Tag& tag, TimePoint now, Run* run) {
   const std::string state = StateOf(job);
-  // A job that runs speaks for its run before one that waits, and that before an ended one.
-  if (state == "running" || run->state.empty() || run->state == "ended") run->state = state;
   if (state != "ended") run->seen = now;
-  if (run->jobs.empty() || state != "ended") {
+  if (run->jobs.empty() || Weight(state) >= Weight(run->state)) {
+    run->state = state;
     run->tag = tag;
     run->account = job.account;
   }
@@ -57,6 +61,9 @@ std::vector<Run> CollectRuns(const cluster::Snapshot& snapshot, const std::vecto
     if (runs.contains({old.run, old.uid})) continue;
     Run ended = old;
     ended.state = "ended";
+    for (RunJob& job : ended.jobs) {
+      if (job.state == "RUNNING" || job.state == "PENDING") job.state = "UNKNOWN";
+    }
     runs.emplace(RunKey{old.run, old.uid}, std::move(ended));
   }
   std::vector<Run> list;

@@ -21,7 +21,7 @@ struct RunJob {
 struct Run {
   std::string run, user, account, state;  // state: `running`, `pending` or `ended`
   std::uint32_t uid = 0;
-  cluster::Tag tag;          // Of the newest training job.
+  cluster::Tag tag;          // Of the running training job, else of the newest.
   std::vector<RunJob> jobs;  // Of this run, by id; finished ones while Slurm lists them.
   TimePoint seen;            // When Slurm last listed one of its jobs as not ended.
 };

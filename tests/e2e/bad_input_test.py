@@ -107,9 +107,17 @@ class BadInputTest(unittest.TestCase):
             running.write_text(bad.read_text())
             self.refuses(evaluation.coeval("policy", "reload"), "gpu_quota is many")
             self.assertEqual(evaluation.json("policy", "show")["policy"]["eval"]["gpu_quota"], 16)
-            running.write_text(good.replace("gpu_quota: 16", "gpu_quota: 12"))
+            job = SANDBOX.sbatch("--llm-role=eval", "--begin=now+1hour")
+            running.write_text(good.replace("gpu_quota: 16", "gpu_quota: 12").replace("eval: {weight: 1000", "eval: {weight: 1230"))
             os.kill(SANDBOX.daemon_pid("coevald"), signal.SIGHUP)
             wait_for("SIGHUP to take effect", lambda: evaluation.json("policy", "show")["policy"]["eval"]["gpu_quota"] == 12, 30)
+            # The new weight reaches the waiting job in Slurm, and the journal says why.
+            journal = SANDBOX.dir / "state/coevald/journal.jsonl"
+            steered = lambda: [line for line in journal.read_text().splitlines() if f'"job_id":{job}' in line and ",1230]" in line]
+            line = wait_for("the job's SiteFactor", lambda: journal.exists() and steered(), 30)[0]
+            self.assertIn('"slurm":"ok"', line)
+            self.assertIn("weight of role eval", line)
+            self.assertEqual(evaluation.json("explain", job)["site_factor"]["value"], 1230)
         finally:
             running.write_text(good)
             evaluation.coeval("policy", "reload")

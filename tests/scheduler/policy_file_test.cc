@@ -31,7 +31,7 @@ TEST(PolicyFile, NamesFileLineValueAndWhatIsAllowed) {
   EXPECT_EQ(FaultOf("policy: p\nroles: {evla: {weight: 1}}\n"),
             "p.yaml:2: unknown key 'evla'; did you mean 'eval'?");
   EXPECT_EQ(FaultOf("policy: p\nroles:\n  eval: {weight: high}\n"),
-            "p.yaml:3: weight is high; must be -1000000000..1000000000");
+            "p.yaml:3: weight is high; must be -100000000..100000000");
   EXPECT_EQ(FaultOf("policy: p\nmatch: [{name: x, role: boss}]\n").substr(0, 42),
             "p.yaml:2: role is 'boss'; must be one of p");
   EXPECT_EQ(FaultOf("policy: p\nmatch: [{role: eval}]\n").substr(0, 39),
@@ -39,7 +39,7 @@ TEST(PolicyFile, NamesFileLineValueAndWhatIsAllowed) {
   EXPECT_EQ(FaultOf("policy: p\nageing: {per_hour: 5}\n"),
             "p.yaml:2: ageing needs a 'max', the bound on what a job can gain");
   EXPECT_EQ(FaultOf("policy: p\neval: {over_quota_weight: 5}\n"),
-            "p.yaml:2: over_quota_weight is 5; must be -1000000000..0");
+            "p.yaml:2: over_quota_weight is 5; must be -100000000..0");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Seeded random clusters: what must hold of every plan.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 #include "scheduler/capacity/capacity.h"
@@ -92,7 +93,9 @@ TEST(PlanProperties, HoldOnRandomClusters) {
     // The quota holds, and no place offers what its node does not have.
     EXPECT_LE(offer.gpus + std::min(offer.gpus_used, 16u), 16u);
     std::uint32_t gpus = 0;
+    std::map<std::string, std::uint32_t> lent;
     for (const Place& place : offer.places) {
+      if (place.source == "lent") lent[place.node] += place.cpus;
       const auto* node = cluster::FindNode(snapshot, place.node);
       EXPECT_TRUE(cluster::IsUsable(*node));
       EXPECT_LE(place.gpus, node->gpus - node->gpus_alloc);
@@ -101,6 +104,10 @@ TEST(PlanProperties, HoldOnRandomClusters) {
       gpus += place.gpus;
     }
     EXPECT_LE(offer.gpus, gpus);
+    for (const auto& [name, cpus] : lent) {
+      const auto* node = cluster::FindNode(snapshot, name);
+      EXPECT_LE(cpus + node->cpus_alloc, node->cpus) << "nothing is lent twice";
+    }
     // Same input, same plan; and a plan that is applied leaves nothing to do.
     const Plan again = Decide(snapshot, policy, kNow);
     ASSERT_EQ(again.actions.size(), plan.actions.size());

@@ -27,6 +27,24 @@ TEST(CollectRuns, OneRunAcrossRestartsAndTheRunningJobSpeaks) {
   EXPECT_EQ(runs[0].jobs.size(), 2u);
 }
 
+TEST(CollectRuns, FollowsTheFolderOfTheJobThatRunsElseOfTheNewest) {
+  const auto with_folder = [](std::uint32_t id, cluster::JobState state,
+                              const std::string& folder) {
+    cluster::Job job = Training(id, state);
+    job.admin_comment =
+        R"({"coeval":1,"role":"pretrain","run":"r7","checkpoints":")" + folder + R"("})";
+    return job;
+  };
+  using cluster::JobState;
+  cluster::Snapshot snapshot;
+  snapshot.jobs = {with_folder(1, JobState::kFailed, "/old"),
+                   with_folder(2, JobState::kCompleted, "/new")};
+  EXPECT_EQ(CollectRuns(snapshot, {}, Seconds{3600}, kNow)[0].tag.checkpoints, "/new");
+  snapshot.jobs = {with_folder(1, JobState::kRunning, "/now"),
+                   with_folder(2, JobState::kPending, "/next")};
+  EXPECT_EQ(CollectRuns(snapshot, {}, Seconds{3600}, kNow)[0].tag.checkpoints, "/now");
+}
+
 TEST(CollectRuns, SameNameOfAnotherUserIsAnotherRun) {
   cluster::Snapshot snapshot;
   snapshot.jobs = {Training(1, cluster::JobState::kRunning),
