@@ -15,10 +15,11 @@ const std::vector<Layout>& Layouts() {
   // A folder still named `.tmp` is never whole, whatever it holds; a marker is the writer's own
   // word; an index names more than a single file can.
   static const std::vector<Layout> kLayouts = {
-      {"renamed", JudgeRenamed},
+      {"renamed", JudgeStillNamedTmp},
       {"success_marker", JudgeSuccessMarker},
       {"hf_safetensors_index", JudgeHfIndexed},
       {"hf_safetensors", JudgeHfSingle},
+      {"renamed", JudgeRenamed},
   };
   return kLayouts;
 }

@@ -20,6 +20,9 @@ struct CheckpointFolder {
   };
   std::filesystem::path path;
   std::vector<File> files;  // By name; folders inside are walked, links are followed.
+  /// The folder itself was renamed after its last member was made and written: a rename changes a
+  /// folder's ctime, but not its mtime, which the making of a member sets together with it.
+  bool renamed_when_written = false;
   const File* Find(const std::string& name) const;
 };
 
@@ -52,6 +55,7 @@ std::string Unfinished(const CheckpointFolder& folder);
 Verdict JudgeSuccessMarker(const CheckpointFolder& folder);
 Verdict JudgeHfIndexed(const CheckpointFolder& folder);
 Verdict JudgeHfSingle(const CheckpointFolder& folder);
+Verdict JudgeStillNamedTmp(const CheckpointFolder& folder);
 Verdict JudgeRenamed(const CheckpointFolder& folder);
 
 }  // namespace coeval::evaluator

@@ -20,6 +20,20 @@ TimePoint ChangeTime(const fs::path& path) {
   return TimePoint{Milliseconds{status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1000000}};
 }
 
+bool IsLater(const timespec& a, const timespec& b) {
+  return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+bool RenamedWhenWritten(const CheckpointFolder& folder) {
+  struct stat self {};
+  if (::stat(folder.path.c_str(), &self) != 0 || !IsLater(self.st_ctim, self.st_mtim)) return false;
+  return std::none_of(folder.files.begin(), folder.files.end(), [&](const auto& file) {
+    struct stat member {};
+    return ::stat((folder.path / file.name).c_str(), &member) != 0 ||
+           IsLater(member.st_mtim, self.st_ctim);
+  });
+}
+
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
@@ -59,6 +73,7 @@ Result<CheckpointFolder> ReadCheckpointFolder(const fs::path& path) {
     return Fail(ErrorCode::kUnavailable, "cannot read " + path.string() + ": " + error.message());
   std::sort(folder.files.begin(), folder.files.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
+  folder.renamed_when_written = RenamedWhenWritten(folder);
   return folder;
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 
@@ -96,6 +97,20 @@ TEST_F(CheckpointTest, ARenameIsTheProof) {
   EXPECT_EQ(WaitingFor("step_5.tmp"), "its rename to step_5");
   fs::rename(run_ / "step_5.tmp", run_ / "step_5");
   EXPECT_TRUE(IsComplete("step_5"));
+}
+
+TEST_F(CheckpointTest, ARenameProvesContentsOfAnyKind) {
+  Write("step_7", "weights.npz", "in place");
+  EXPECT_FALSE(IsComplete("step_7")) << "it may still be written";
+  Write("step_8.tmp", "weights.npz", "x");
+  // As if writing had taken a while: the clock of a file system ticks only every few milliseconds.
+  fs::last_write_time(run_ / "step_8.tmp",
+                      fs::file_time_type::clock::now() - std::chrono::seconds(5));
+  fs::rename(run_ / "step_8.tmp", run_ / "step_8");
+  EXPECT_TRUE(IsComplete("step_8")) << WaitingFor("step_8");
+  EXPECT_EQ(InspectCheckpoint(run_ / "step_8")->layout, "renamed");
+  Write("step_8", "late.bin", "");
+  EXPECT_FALSE(IsComplete("step_8"));
 }
 
 TEST_F(CheckpointTest, AMarkerIsTheProofUnlessAMemberIsEmpty) {
