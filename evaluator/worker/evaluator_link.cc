@@ -12,6 +12,7 @@ namespace {
 
 constexpr Milliseconds kFirstWait{200};
 constexpr Milliseconds kLongestWait{5000};
+constexpr Milliseconds kNap{100};
 constexpr Milliseconds kCallTime{10000};
 
 bool MayPass(ErrorCode code) {
@@ -53,7 +54,11 @@ Result<std::string> EvaluatorLink::PostUntil(const std::string& path, const std:
     auto answer = Post(path, body);
     if (answer || !MayPass(answer.error().code)) return answer;
     if (std::chrono::steady_clock::now() + wait > deadline) return answer;
-    std::this_thread::sleep_for(wait);
+    // In short naps: a worker that is told to go must not keep its GPUs for an absent evaluator.
+    for (Milliseconds slept{0}; slept < wait && !stop_; slept += kNap) {
+      std::this_thread::sleep_for(kNap);
+    }
+    if (stop_) return answer;
     wait = std::min(wait * 2, kLongestWait);
   }
 }

@@ -5,6 +5,7 @@
 // renewals are safe to repeat, and so is a report (the evaluator knows a token's outcome).
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -23,8 +24,12 @@ struct WorkerIdentity {
 /// Blocks; one thread at a time.
 class EvaluatorLink {
  public:
-  EvaluatorLink(std::filesystem::path address_file, std::string munge_socket)
-      : address_file_(std::move(address_file)), munge_socket_(std::move(munge_socket)) {}
+  /// Once `stop` is set nothing is waited for any more; it must outlive the link.
+  EvaluatorLink(std::filesystem::path address_file, std::string munge_socket,
+                const std::atomic<bool>& stop)
+      : address_file_(std::move(address_file)),
+        munge_socket_(std::move(munge_socket)),
+        stop_(stop) {}
 
   Result<LeaseAnswer> AskForWork(const WorkerIdentity& who, Milliseconds patience);
   /// kFailedPrecondition: the lease is lost. kUnavailable after one try: go on, try again later.
@@ -41,6 +46,7 @@ class EvaluatorLink {
 
   std::filesystem::path address_file_;
   std::string munge_socket_;
+  const std::atomic<bool>& stop_;
   std::string address_;
   std::unique_ptr<http::Client> client_;
 };

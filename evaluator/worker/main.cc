@@ -79,7 +79,7 @@ std::string OnThisNode(std::string path) {
 }
 
 int RunWorker(const Options& options) {
-  EvaluatorLink link(options.address_file, options.munge_socket);
+  EvaluatorLink link(options.address_file, options.munge_socket, g_stop);
   WorkerOptions worker;
   worker.identity = Identity(options);
   worker.staging_root = OnThisNode(options.staging_root);
@@ -108,7 +108,7 @@ bool TellStaging(EvaluatorLink* link, const Options& options, const std::string&
 }
 
 int RunPrecursor(const Options& options) {
-  EvaluatorLink link(options.address_file, options.munge_socket);
+  EvaluatorLink link(options.address_file, options.munge_socket, g_stop);
   StageRequest request;
   request.checkpoint = options.checkpoint;
   request.root = OnThisNode(options.staging_root);

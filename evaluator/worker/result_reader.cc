@@ -60,7 +60,10 @@ Result<Json> ReadLmEval(const fs::path& folder, const std::string& dataset) {
   }
   auto json = ReadJson(file);
   if (!json) return json;
-  const Json tasks = json->value("results", Json::object());
+  if (!json->contains("results") || !(*json)["results"].is_object()) {
+    return Fail(ErrorCode::kInvalidArgument, file.string() + " has no results");
+  }
+  const Json tasks = (*json)["results"];
   const Json task = tasks.contains(dataset) ? tasks[dataset]
                     : tasks.size() == 1     ? *tasks.begin()
                                             : Json();
@@ -81,9 +84,12 @@ Result<Json> ReadLmEval(const fs::path& folder, const std::string& dataset) {
     if (primary.empty() && key.find("stderr") == std::string::npos) primary = key;
   }
   std::int64_t items = 0;
-  const Json counts = json->value("n-samples", Json::object());
-  if (counts.contains(dataset) && counts[dataset].is_object()) {
-    items = counts[dataset].value("effective", std::int64_t{0});
+  const Json counts = json->contains("n-samples") ? (*json)["n-samples"] : Json::object();
+  if (counts.is_object() && counts.contains(dataset) && counts[dataset].is_object()) {
+    const auto effective = counts[dataset].find("effective");
+    if (effective != counts[dataset].end() && effective->is_number_integer()) {
+      items = effective->get<std::int64_t>();
+    }
   }
   return Json{{"primary", primary}, {"metrics", metrics}, {"items", items}};
 }

@@ -23,6 +23,18 @@ Error Dead() {
   return Error{ErrorCode::kUnavailable, "the harness ended in the middle of its session"};
 }
 
+// Is `key` there with that very value? Never throws, whatever the harness sent.
+bool Says(const nlohmann::json& answer, const char* key, const nlohmann::json& wanted) {
+  const auto found = answer.is_object() ? answer.find(key) : answer.end();
+  return answer.is_object() && found != answer.end() && *found == wanted;
+}
+
+std::string WhyNot(const nlohmann::json& answer) {
+  const auto found = answer.find("error");
+  if (found == answer.end()) return "the harness said no and not why";
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::Start(ProcessSpec spec, std::string key,
@@ -43,7 +55,7 @@ Result<std::unique_ptr<Session>> Session::Start(ProcessSpec spec, std::string ke
   const auto line = session->ReadLine(limit, on_tick);
   if (!line) return Fail(line.error());
   const auto hello = nlohmann::json::parse(*line, nullptr, false);
-  if (!hello.is_object() || !hello.value("ready", false)) {
+  if (!Says(hello, "ready", true)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "the harness did not say {\"ready\":true} first but: " + line->substr(0, 200));
   }
@@ -94,10 +106,9 @@ Result<> Session::Ask(const std::string& id, const std::string& request_json, Mi
     const auto line = ReadLine(limit, on_tick);
     if (!line) return Fail(line.error());
     const auto answer = nlohmann::json::parse(*line, nullptr, false);
-    if (!answer.is_object() || answer.value("id", "") != id) continue;
-    if (answer.value("ok", false)) return {};
-    return Fail(ErrorCode::kInvalidArgument,
-                answer.value("error", "the harness said no and not why"));
+    if (!Says(answer, "id", id)) continue;
+    if (Says(answer, "ok", true)) return {};
+    return Fail(ErrorCode::kInvalidArgument, WhyNot(answer));
   }
   return Fail(ErrorCode::kUnavailable, "the harness sent 1000 lines and no answer");
 }

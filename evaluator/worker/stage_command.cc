@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <optional>
 
@@ -22,7 +23,8 @@ std::optional<int> WaitABit(pid_t pid, int pid_fd, int milliseconds) {
   int status = 0;
   const pid_t got = ::waitpid(pid, &status, WNOHANG);
   if (got == pid) return status;
-  if (got < 0) return 0;
+  // Somebody else reaped it: how it ended is not known, so it did not succeed.
+  if (got < 0 && errno != EINTR) return 127 << 8;
   return std::nullopt;
 }
 

@@ -34,26 +34,41 @@ Report Failed(const Lease& lease, std::string error) {
   return report;
 }
 
-// The metric stage sees the accepted predictions of all shards in its own folder.
+// A score that inference left behind must not be taken for the metric's.
+bool IsResultOrLog(const fs::path& name) {
+  const std::string text = name.string();
+  return text == "log.txt" || text == "result.json" ||
+         (text.starts_with("results") && text.ends_with(".json"));
+}
+
+Result<> LinkOne(const fs::path& from, const fs::path& link) {
+  std::error_code failed;
+  fs::create_symlink(from, link, failed);
+  if (!failed) return {};
+  std::error_code unreadable;
+  return Fail(ErrorCode::kInvalidArgument,
+              "two shards left a file named " + link.filename().string() + " (" + from.string() +
+                  " and " + fs::read_symlink(link, unreadable).string() + "); name files by shard");
+}
+
+// The metric stage sees the accepted predictions of all shards in its own folder: folders are made
+// anew and files are links, so that nothing it writes lands among the predictions.
 Result<> LinkPredictions(const Lease& lease) {
   for (const std::string& folder : lease.predictions) {
     std::error_code error;
-    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-      const fs::path name = at->path().filename();
-      if (name == "log.txt") continue;
-      const fs::path link = fs::path(lease.out) / name;
-      std::error_code failed;
-      fs::create_symlink(at->path(), link, failed);
-      if (!failed) continue;
-      std::error_code unreadable;
-      return Fail(ErrorCode::kInvalidArgument, "two shards left a file named " + name.string() +
-                                                   " (" + at->path().string() + " and " +
-                                                   fs::read_symlink(link, unreadable).string() +
-                                                   "); name files by shard");
+    fs::recursive_directory_iterator at(folder, error), end;
+    for (; !error && at != end; at.increment(error)) {
+      const fs::path target = lease.out / fs::relative(at->path(), folder, error);
+      if (at->is_directory(error)) {
+        fs::create_directories(target, error);
+      } else if (!IsResultOrLog(at->path().filename())) {
+        if (auto linked = LinkOne(at->path(), target); !linked) return linked;
+      }
     }
-    if (error)
+    if (error) {
       return Fail(ErrorCode::kNotFound,
                   "the predictions in " + folder + " are gone: " + error.message());
+    }
   }
   return {};
 }
@@ -181,6 +196,7 @@ Report Worker::RunCommand(const Lease& lease, const ProcessSpec& spec, const OnT
 Report Worker::RunSession(const Lease& lease, ProcessSpec spec, const OnTick& on_tick) {
   std::string key = lease.fingerprint;
   for (const std::string& word : spec.argv) key += "\n" + word;
+  for (const auto& [name, value] : lease.env) key += "\n" + name + "=" + value;
   if (session_ == nullptr || session_->Key() != key) {
     session_.reset();
     // It outlives its first piece of work, so its chatter goes beside all of them.

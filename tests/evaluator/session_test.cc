@@ -22,6 +22,7 @@ for line in link:
     if kind == "stray": link.write(b'not json\n{"id": "other", "ok": true}\n')
     reply = {"id": ask["id"], "ok": kind != "no"}
     if kind == "no": reply["error"] = "cannot"
+    if kind == "odd": reply = {"id": ask["id"], "ok": 1, "error": {"code": 7}}
     link.write((json.dumps(reply) + "\n").encode())
 )py";
 
@@ -47,6 +48,12 @@ TEST(Session, ANoIsOnesOwnAndTheSessionGoesOn) {
   const auto no = (*session)->Ask("1", Ask("no"), kLong, GoOn);
   EXPECT_EQ(no.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(no.error().message, "cannot");
+  EXPECT_TRUE((*session)->Ask("1", Ask("work"), kLong, GoOn));
+}
+
+TEST(Session, AnswersOfAnotherTypeAreANoAndNoCrash) {
+  auto session = Start();
+  EXPECT_EQ((*session)->Ask("1", Ask("odd"), kLong, GoOn).error().message, R"({"code":7})");
   EXPECT_TRUE((*session)->Ask("1", Ask("work"), kLong, GoOn));
 }
 
