@@ -82,10 +82,13 @@ class Client::Impl {
     auto reply = MungeDecode(response->body, options_.munge_socket);
     if (!reply) return Fail(std::move(reply.error()).Under(options_.target + "'s answer"));
     const auto opened = nlohmann::json::parse(reply->payload, nullptr, false);
-    if (!opened.is_object())
+    const auto is_text = [&](const char* name) {
+      return opened.contains(name) && opened[name].is_string();
+    };
+    if (!is_text("session") || !is_text("key"))
       return Fail(ErrorCode::kCorrupt, options_.target + " opened no session");
-    session_ = opened.value("session", "");
-    key_ = opened.value("key", "");
+    session_ = opened["session"].get<std::string>();
+    key_ = opened["key"].get<std::string>();
     counter_ = 0;
     return {};
   }

@@ -36,6 +36,12 @@ ErrorCode CodeOf(std::string_view name, int status) {
   return status >= 500 ? ErrorCode::kInternal : ErrorCode::kInvalidArgument;
 }
 
+// What a peer sends is not to be relied on: a value of another type counts as missing.
+std::string TextOrNothing(const nlohmann::json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 }  // namespace
 
 Response ErrorResponse(const Error& error) {
@@ -56,7 +62,8 @@ Error ErrorOf(const Response& response) {
   if (error == nullptr || !error->is_object()) {
     return Error{CodeOf("", response.status), "HTTP status " + std::to_string(response.status)};
   }
-  return Error{CodeOf(error->value("code", ""), response.status), error->value("message", "")};
+  return Error{CodeOf(TextOrNothing(*error, "code"), response.status),
+               TextOrNothing(*error, "message")};
 }
 
 }  // namespace coeval::http
