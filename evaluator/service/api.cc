@@ -502,6 +502,10 @@ class Api {
     for (const auto& [path, one] : seen) {
       if (!one) return Fail(one.error());  // Nothing there: say so before anything is entered.
     }
+    // The checkpoints were looked at without holding anything up; a suite may be gone since.
+    for (const std::string& suite : campaign.suites) {
+      if (context_.suites.Find(suite) == nullptr) return Fail(context_.suites.Unknown(suite));
+    }
     const TimePoint now = context_.clock.Now();
     campaign.created_at = now;
     const auto id = context_.ledger.InsertCampaign(campaign);
